@@ -1,0 +1,222 @@
+//! The vocabulary between the rules and the actors: what an instance does next, and what came of it.
+//!
+//! `pool::lifecycle::next` maps (row, observation, context, now) to [`Next`]; `pool::settle::settle` maps
+//! (row, effect, outcome, now) to [`Settled`]. Both are pure. The pool's actor journals every
+//! [`Effect::Member`] before it is sent and its outcome after, and performs nothing else.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::ids::{Epoch, InstanceId, OwnerId, RoutingGroup};
+use super::instance::{InstanceChanges, InstanceObjects};
+use super::observation::{Fault, PlacementReport, Validation};
+use super::phase::Phase;
+use crate::gateway::model::Member;
+use crate::gateway::model::{Backend, MemberRequest};
+use crate::gateway::port::Outcome;
+use crate::store::port::{Recovery, StepOutcome};
+
+/// What every decision about an instance may take into account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepContext {
+    /// The gateway's name of the pool.
+    pub pool: RoutingGroup,
+    /// Current authority.
+    pub epoch: Epoch,
+    /// Current authority.
+    pub owner: OwnerId,
+    /// Floor.
+    pub min_serving: u32,
+    /// Members the rows hold as SERVING, this one included if it is.
+    pub serving: u32,
+    /// Digest of the desired blueprint computed by this binary; `None` while there is none.
+    pub desired_digest: Option<super::ids::Digest>,
+    /// The desired release.
+    pub desired_release: Option<super::ids::ReleaseId>,
+    /// Durations.
+    pub timings: super::desired::Timings,
+    /// Whether candidates' nodes are checked.
+    pub node_checks: bool,
+    /// Whether suspicion may be sent now (S6): not while several members, or a third of all probed
+    /// coordinators, fail in the same window.
+    pub probes_trusted: bool,
+    /// How long this instance has been failing without interruption; `None` when its last reading was good.
+    pub failing_for: Option<Duration>,
+    /// The step whose outcome is not known, if any: it is replayed before anything else.
+    pub open_step: Option<MemberRequest>,
+    /// An authorized recovery of this instance.
+    pub recovery: Option<Recovery>,
+    /// The verdict of a fresh candidate check made in this tick.
+    pub fresh_placement: Option<PlacementReport>,
+}
+
+/// What an instance does next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Only the row changes.
+    Record(Box<RowChange>),
+    /// Something is done first.
+    Perform(Box<Effect>),
+    /// Nothing now, and why.
+    Wait(Waiting),
+}
+
+/// A change of the row.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct RowChange {
+    /// The phase it gets, if it changes.
+    pub to: Option<Phase>,
+    /// What else changes.
+    pub changes: InstanceChanges,
+}
+
+/// Something done in the world for one instance, fully specified.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Create or adopt the five objects under their deterministic names.
+    ApplyObjects,
+    /// Make sure the inactive backend registration stands.
+    EnsureBackend(Backend),
+    /// Send one journaled request to the gateway.
+    Member(MemberRequest),
+    /// Read Nodes and NodeClaims of a candidate fresh and by name, just before admission.
+    CheckCandidate,
+    /// Probe a candidate: image, workers, catalogs, identity.
+    Validate,
+    /// Delete the recorded objects by UID, then look whether anything is left. Justified by the row's
+    /// phase and member (S1), which the executor checks once more.
+    DeleteObjects,
+    /// Remove the backend registration of a retired member.
+    RemoveBackend(super::ids::BackendName),
+}
+
+impl Effect {
+    /// Label for metrics and logs.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::ApplyObjects => "apply_objects",
+            Self::EnsureBackend(_) => "ensure_backend",
+            Self::Member(request) => request.action.label(),
+            Self::CheckCandidate => "check_candidate",
+            Self::Validate => "validate",
+            Self::DeleteObjects => "delete_objects",
+            Self::RemoveBackend(_) => "remove_backend",
+        }
+    }
+}
+
+/// What came of an effect. A missing answer is `Unknown`, inside or beside the specific result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EffectOutcome {
+    /// Of [`Effect::ApplyObjects`].
+    Applied(Apply),
+    /// Of [`Effect::EnsureBackend`] and [`Effect::RemoveBackend`].
+    Backend(Outcome<()>),
+    /// Of [`Effect::Member`].
+    Member(Outcome<Member>),
+    /// Of [`Effect::CheckCandidate`].
+    Checked(PlacementReport),
+    /// Of [`Effect::Validate`].
+    Validated(Validation),
+    /// Of [`Effect::DeleteObjects`].
+    Deleted(Deletion),
+    /// The executor died or was replaced in the middle: nothing is known.
+    Interrupted,
+}
+
+/// What creating or adopting the objects came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Apply {
+    /// All five stand under these UIDs.
+    Complete(InstanceObjects),
+    /// An object of that name is not ours, or was made under a newer epoch: says which.
+    Foreign(String),
+    /// The blueprint cannot be rendered, or an object was refused for good.
+    Refused(String),
+    /// Not finished; tried again.
+    Unknown(Fault),
+}
+
+/// What deleting the objects came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deletion {
+    /// Objects, ReplicaSets and pods are verified absent.
+    Absent,
+    /// Still there: says what.
+    Remaining(String),
+    /// An object of that name carries another UID: left alone, and so is everything after it.
+    Foreign(String),
+    /// Not finished; tried again.
+    Unknown(Fault),
+}
+
+/// What an outcome means for the row and the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// How the row changes, if it does.
+    pub change: Option<RowChange>,
+    /// How the journaled step ends; `None` for effects that are not journaled.
+    pub step: Option<StepOutcome>,
+    /// Whether to go on at once (`None`) or wait, and why.
+    pub waiting: Option<Waiting>,
+    /// Authority is elsewhere: the pool's term ends.
+    pub fenced: bool,
+}
+
+/// Why an instance does nothing now: typed, and in words an operator can act on (L7).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// The class.
+    pub reason: WaitReason,
+    /// One sentence.
+    pub detail: String,
+    /// When the phase's progress deadline passes, if it has one.
+    pub deadline: Option<Timestamp>,
+}
+
+/// Classes of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitReason {
+    /// Nothing is to be done: it serves, or it is terminal.
+    Settled,
+    /// Pods are not scheduled or not ready.
+    PodsNotReady,
+    /// The coordinator does not answer, or still starts.
+    CoordinatorNotReady,
+    /// Validation has not passed yet.
+    NotValidated,
+    /// The gateway holds admissions back while a publication is open.
+    PublicationBarrier,
+    /// Obligations are owed.
+    Obligations,
+    /// Objects are being deleted.
+    ObjectsRemain,
+    /// A reading is missing.
+    Unknown,
+    /// An answer is missing; the identical request is replayed.
+    Unresolved,
+    /// The gateway refused; tried again.
+    Refused,
+    /// The gateway's floor refuses.
+    ServingFloor,
+    /// It fails, and is not told to the gateway yet.
+    Doubtful,
+    /// Too much fails at once: the fault may be ours.
+    ProbesBlind,
+    /// It is suspect, and neither proven dead nor old enough for a drain.
+    AwaitingProof,
+    /// The stored row cannot be read.
+    RowUnreadable,
+    /// The recovery's preconditions do not hold.
+    RecoveryHeld,
+    /// An object under its name is not ours.
+    ForeignObject,
+}
+
+/// Names the journaled operation of an instance's ordinary life.
+#[must_use]
+pub fn instance_operation(instance: &InstanceId) -> super::ids::OperationId {
+    super::ids::OperationId::new(format!("instance:{instance}"))
+}
