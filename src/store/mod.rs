@@ -5,4 +5,6 @@
 //! re-derived from the world. Every write is fenced by (pool, owner, epoch) under a row lock in one
 //! transaction.
 
+pub mod memory;
 pub mod port;
+pub mod rules;
