@@ -40,6 +40,20 @@ pub enum ProbeError {
     NoAddress(String),
 }
 
+impl ProbeError {
+    /// Label for metrics and reasons.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "CoordinatorUnreachable",
+            Self::Status(_) => "CoordinatorStatus",
+            Self::Unreadable(_) => "CoordinatorUnreadable",
+            Self::Statement(_) => "ProbeStatementFailed",
+            Self::NoAddress(_) => "CoordinatorNoAddress",
+        }
+    }
+}
+
 /// What `GET /v1/info` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoordinatorInfo {
