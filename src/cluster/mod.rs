@@ -14,5 +14,7 @@
 //! finalizer; Events; its Lease. It never deletes a pod, a node or a NodeClaim, never evicts, and never
 //! writes a pod template.
 
+pub mod decode;
 pub mod facts;
+pub mod keys;
 pub mod port;
