@@ -4,4 +4,5 @@
 //! answer means for an instance, is decided in `pool/`.
 
 pub mod model;
+pub mod pooled;
 pub mod port;

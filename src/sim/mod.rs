@@ -1,1 +1,2 @@
 //! (stage)
+pub mod gateway;

@@ -3,12 +3,15 @@
 //! The production implementation sends over the network; the simulated world implements the same trait
 //! in process, so that the clients' own encoding, decoding and error mapping run in every simulation.
 
+pub mod network;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Why an exchange has no answer. Whether the request arrived is not known, except for `Refused`.
+/// Why an exchange has no answer. Whether the request arrived is not known, except for
+/// [`TransportError::NotConnected`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The connection was refused, or the name does not resolve: nothing was sent.
