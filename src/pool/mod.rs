@@ -3,10 +3,20 @@
 //! A decision is a function of (observed snapshot, durable row, configuration, now). What is unknown is
 //! a value. Nothing here may name kube-rs, sqlx or reqwest; Kubernetes *objects* are k8s-openapi types.
 
+pub mod cordon;
 pub mod desired;
 pub mod evidence;
+pub mod health;
 pub mod ids;
 pub mod instance;
+pub mod lifecycle;
+pub mod loss;
 pub mod observation;
+pub mod orphans;
+pub mod ownership;
 pub mod phase;
+pub mod placement;
+pub mod protection;
+pub mod recovery;
+pub mod settle;
 pub mod step;

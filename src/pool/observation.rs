@@ -160,6 +160,8 @@ pub struct Observation {
     pub obligations: Reading<Option<Obligations>>,
     /// What the coordinator says about itself.
     pub info: Reading<CoordinatorInfo>,
+    /// URL under which the gateway can dial the coordinator; needed only before its registration.
+    pub endpoint: Reading<String>,
     /// The verdict on its nodes; `NotAsked` while node replacement is off.
     pub placement: Reading<PlacementReport>,
     /// Pods found unprotected in this pass, protected or not since.
@@ -179,6 +181,7 @@ impl Observation {
             member: Reading::NotAsked,
             obligations: Reading::NotAsked,
             info: Reading::NotAsked,
+            endpoint: Reading::NotAsked,
             placement: Reading::NotAsked,
             unprotected: Vec::new(),
             namespace_pods: Reading::NotAsked,

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::ids::{Epoch, InstanceId, OwnerId, RoutingGroup};
+use super::ids::{Epoch, InstanceId, OperationId, OwnerId, RoutingGroup, StepId};
 use super::instance::{InstanceChanges, InstanceObjects};
 use super::observation::{Fault, PlacementReport, Validation};
 use super::phase::Phase;
-use crate::gateway::model::Member;
-use crate::gateway::model::{Backend, MemberRequest};
+use crate::gateway::model::{Backend, Member, MemberRequest, PoolState};
 use crate::gateway::port::Outcome;
 use crate::store::port::{Recovery, StepOutcome};
 
@@ -49,6 +48,26 @@ pub struct StepContext {
     pub recovery: Option<Recovery>,
     /// The verdict of a fresh candidate check made in this tick.
     pub fresh_placement: Option<PlacementReport>,
+    /// Instances the pool wants.
+    pub desired_instances: u32,
+    /// What the gateway said of the pool in this tick; `None` when it did not say.
+    pub gateway_pool: Option<PoolState>,
+    /// What the effects of this tick confirmed.
+    pub confirmed: Confirmed,
+}
+
+/// What effects confirmed. In memory only: a successor simply does them again.
+///
+/// `settle::remember` fills the first two; the pool's actor sets the third.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Confirmed {
+    /// The inactive backend registration stands, seen in this tick.
+    pub backend: bool,
+    /// The instance's objects, ReplicaSets and pods were verified absent in this tick.
+    pub absent: bool,
+    /// The gateway confirmed the current epoch, the open registration was never sent under it, and
+    /// the member was read after that: such a registration can no longer be applied (S9).
+    pub registration_fenced: bool,
 }
 
 /// What an instance does next.
@@ -69,6 +88,19 @@ pub struct RowChange {
     pub to: Option<Phase>,
     /// What else changes.
     pub changes: InstanceChanges,
+    /// How a journaled step ends that was settled by reading back instead of by its own answer.
+    pub closes: Option<ClosedStep>,
+}
+
+/// The end of a journaled step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedStep {
+    /// Its operation.
+    pub operation: OperationId,
+    /// Its step.
+    pub step: StepId,
+    /// What it came to.
+    pub outcome: StepOutcome,
 }
 
 /// Something done in the world for one instance, fully specified.
@@ -213,10 +245,15 @@ pub enum WaitReason {
     RecoveryHeld,
     /// An object under its name is not ours.
     ForeignObject,
+    /// Admitted, and the gateway does not route to it yet.
+    NotEligible,
+    /// A registration whose answer was lost and whose coordinator is gone: the pool has to raise its
+    /// epoch at the gateway, so that it can never be applied, and read the member back (S9).
+    FenceRegistration,
 }
 
 /// Names the journaled operation of an instance's ordinary life.
 #[must_use]
-pub fn instance_operation(instance: &InstanceId) -> super::ids::OperationId {
-    super::ids::OperationId::new(format!("instance:{instance}"))
+pub fn instance_operation(instance: &InstanceId) -> OperationId {
+    OperationId::new(format!("instance:{instance}"))
 }

@@ -1,0 +1,1 @@
+//! Proof that a registered process has ended.

@@ -1,0 +1,1 @@
+//! An authorized recovery: a person declared an exact process lost.
