@@ -14,6 +14,7 @@
 //! finalizer; Events; its Lease. It never deletes a pod, a node or a NodeClaim, never evicts, and never
 //! writes a pod template.
 
+pub mod apply;
 pub mod decode;
 pub mod facts;
 pub mod keys;
