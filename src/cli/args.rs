@@ -1,0 +1,214 @@
+//! What can be said on the command line. Parsing only; nothing here reaches out.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::telemetry::logging::LogFormat;
+
+/// Replaces Trino instances before Karpenter disrupts the nodes beneath them, and loses no query.
+#[derive(Debug, Parser)]
+#[command(name = "trino-pool-operator", version, about, long_about = None, propagate_version = true)]
+#[command(after_help = "\
+Examples:
+  trino-pool-operator simulate
+      See a whole replacement, live, in a simulated world. Needs nothing but this binary.
+  trino-pool-operator migrate --store postgres://operator@db/trino_pools
+      Bring the store's schema up to date; do this before a new version runs.
+  trino-pool-operator run --store postgres://operator@db/trino_pools \\
+      --gateway-url https://gateway.example --gateway-token-file /run/secrets/gateway/token
+      Run the controller in a cluster.
+
+Exit status: 0 done; 1 it ran and something did not hold; 2 it could not start, and why.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the controller.
+    Run(Box<RunArgs>),
+    /// Show the operator at work in a simulated world.
+    Simulate(Box<SimulateArgs>),
+    /// Bring the store's schema up to date.
+    Migrate(MigrateArgs),
+    /// Print the TrinoPool custom resource definition as JSON, for `kubectl apply -f -`.
+    Crd,
+}
+
+/// How to log.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// How log lines look.
+    #[arg(long, env = "TPO_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// What is logged: a level, or tracing directives.
+    #[arg(long, env = "TPO_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+}
+
+/// `run`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trino-pool-operator run --store sqlite:/var/lib/tpo/store.db --no-leader-election \\
+      --gateway-url https://gateway.example --gateway-token-file token
+  trino-pool-operator run --store postgres://operator@db/trino_pools --node-replacement \\
+      --gateway-url https://gateway.example --gateway-token-file token --namespace trino
+
+Node replacement is off unless both --node-replacement and spec.nodeReplacement.enabled of a pool are set.")]
+pub struct RunArgs {
+    /// Where state lives: postgres://… or sqlite:PATH (one replica only).
+    #[arg(long, env = "TPO_STORE", value_name = "URL")]
+    pub store: String,
+    /// Serve the TrinoPools of this namespace only; may be given more than once. Default: all.
+    #[arg(long = "namespace", value_name = "NAME")]
+    pub namespaces: Vec<String>,
+    /// Kubeconfig file. Default: in-cluster, else $KUBECONFIG, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig. Default: its current one.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Origin of the gateway, https://HOST[:PORT].
+    #[arg(long, env = "TPO_GATEWAY_URL", value_name = "URL")]
+    pub gateway_url: String,
+    /// File that holds the gateway's admin token, at least 32 bytes.
+    #[arg(long, env = "TPO_GATEWAY_TOKEN_FILE", value_name = "FILE")]
+    pub gateway_token_file: PathBuf,
+    /// Allow http:// to a gateway that is not on this machine.
+    #[arg(long)]
+    pub gateway_plain_http: bool,
+    /// How coordinators are reached: service, pod-ip, or resolve=HOST:PORT (keep the URL, dial there).
+    #[arg(long, default_value = "service", value_name = "HOW")]
+    pub coordinator_address: String,
+    /// User of probe statements.
+    #[arg(long, default_value = "trino-pool-operator", value_name = "NAME")]
+    pub trino_user: String,
+    /// Handle nodes that are drifted or being deleted, in pools that enable it. Off by default.
+    #[arg(long, env = "TPO_NODE_REPLACEMENT")]
+    pub node_replacement: bool,
+    /// Run without a Lease. Safe only while nothing else runs against the same store.
+    #[arg(long)]
+    pub no_leader_election: bool,
+    /// Namespace of the leadership Lease.
+    #[arg(long, env = "TPO_LEASE_NAMESPACE", default_value = "default", value_name = "NAME")]
+    pub lease_namespace: String,
+    /// Name of the leadership Lease.
+    #[arg(long, default_value = "trino-pool-operator", value_name = "NAME")]
+    pub lease_name: String,
+    /// Name of this process in the Lease and in the store. Default: host name and a random suffix.
+    #[arg(long, env = "TPO_IDENTITY", value_name = "NAME")]
+    pub identity: Option<String>,
+    /// Where /metrics, /healthz and /readyz are served.
+    #[arg(long, default_value = "0.0.0.0:9090", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// Logging.
+    #[command(flatten)]
+    pub logging: LogArgs,
+}
+
+/// `migrate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trino-pool-operator migrate --store postgres://operator@db/trino_pools
+  trino-pool-operator migrate --store sqlite:/var/lib/tpo/store.db")]
+pub struct MigrateArgs {
+    /// Where state lives: postgres://… or sqlite:PATH.
+    #[arg(long, env = "TPO_STORE", value_name = "URL")]
+    pub store: String,
+    /// Logging.
+    #[command(flatten)]
+    pub logging: LogArgs,
+}
+
+/// `simulate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trino-pool-operator simulate
+      The story of one drift, live.
+  trino-pool-operator simulate --list
+  trino-pool-operator simulate --scenario mass-drift --pools 3 --seed 7
+  trino-pool-operator simulate --scenario all --output json
+      Every scenario; one JSON object each; exit status 1 if anything was lost or an expectation failed.
+  trino-pool-operator simulate --keep-open
+      Leave the world and its HTTP ports up afterwards, for curl and kubectl.")]
+pub struct SimulateArgs {
+    /// Which story, or `all`.
+    #[arg(long, default_value = "drift", value_name = "NAME")]
+    pub scenario: String,
+    /// List the scenarios and what each expects.
+    #[arg(long)]
+    pub list: bool,
+    /// Pools. Default: the scenario's own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub pools: Option<u32>,
+    /// Instances of each pool. Default: the scenario's own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub instances: Option<u32>,
+    /// Workers of each instance. Default: the scenario's own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub workers: Option<u32>,
+    /// Everything that varies between two runs.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Seconds of the story per second of yours.
+    #[arg(long, default_value_t = 20.0, value_name = "FACTOR")]
+    pub speed: f64,
+    /// Where the operator keeps its state: memory, sqlite:PATH or postgres://…
+    #[arg(long, default_value = "memory", value_name = "URL")]
+    pub store: String,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Leave the world and its HTTP ports up afterwards, until interrupted.
+    #[arg(long)]
+    pub keep_open: bool,
+    /// What the operator logs meanwhile, on standard error.
+    #[arg(long, env = "TPO_LOG", default_value = "off", value_name = "FILTER")]
+    pub log: String,
+}
+
+/// What `simulate` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people: in place on a terminal, plain lines otherwise.
+    Text,
+    /// One JSON object per scenario.
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn node_replacement_is_off_unless_asked_for() {
+        let cli = Cli::try_parse_from([
+            "trino-pool-operator",
+            "run",
+            "--store",
+            "sqlite:x.db",
+            "--gateway-url",
+            "https://gateway.example",
+            "--gateway-token-file",
+            "token",
+        ])
+        .unwrap();
+        let Command::Run(run) = cli.command else { panic!("parsed as another command") };
+        assert!(!run.node_replacement);
+        assert!(!run.no_leader_election);
+    }
+}
