@@ -96,7 +96,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_leader_election: bool,
     /// Namespace of the leadership Lease.
-    #[arg(long, env = "TPO_LEASE_NAMESPACE", default_value = "default", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "TPO_LEASE_NAMESPACE",
+        default_value = "default",
+        value_name = "NAME"
+    )]
     pub lease_namespace: String,
     /// Name of the leadership Lease.
     #[arg(long, default_value = "trino-pool-operator", value_name = "NAME")]
@@ -207,7 +212,9 @@ mod tests {
             "token",
         ])
         .unwrap();
-        let Command::Run(run) = cli.command else { panic!("parsed as another command") };
+        let Command::Run(run) = cli.command else {
+            panic!("parsed as another command")
+        };
         assert!(!run.node_replacement);
         assert!(!run.no_leader_election);
     }

@@ -6,4 +6,5 @@
 //! clients and from the simulated servers' own logs.
 
 pub mod gateway;
+pub mod scenario;
 pub mod trino;

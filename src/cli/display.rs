@@ -1,0 +1,244 @@
+//! How `simulate` shows a story: in place on a terminal, plain lines otherwise.
+//!
+//! On a terminal one region is redrawn: a line per pool and instance, the nodes, the queries and a progress
+//! bar; what happened scrolls above it. Elsewhere only what happened is printed, a line each, with the time
+//! of the story in front.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::sim::scenario::frame::{Frame, InstanceFrame, PoolFrame};
+use crate::sim::scenario::report::ScenarioReport;
+
+/// Where a story is shown.
+#[derive(Debug)]
+pub enum Display {
+    /// In place.
+    Terminal(Box<Region>),
+    /// A line for each thing that happened.
+    Lines,
+    /// Not at all.
+    Silent,
+}
+
+/// The redrawn region of a terminal.
+#[derive(Debug)]
+pub struct Region {
+    bars: MultiProgress,
+    lines: Vec<ProgressBar>,
+    progress: ProgressBar,
+}
+
+impl Display {
+    /// In place when standard output is a terminal, lines otherwise.
+    #[must_use]
+    pub fn for_people() -> Self {
+        if !std::io::stdout().is_terminal() {
+            return Self::Lines;
+        }
+        let bars = MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::stdout());
+        let progress = bars.add(ProgressBar::new(1000));
+        if let Ok(style) = ProgressStyle::with_template("  {bar:40.cyan/dim} {msg}") {
+            progress.set_style(style);
+        }
+        Self::Terminal(Box::new(Region {
+            bars,
+            lines: Vec::new(),
+            progress,
+        }))
+    }
+
+    /// Shows that something happened.
+    pub fn say(&self, at: Duration, words: &str) {
+        let line = format!("{} {words}", story_time(at));
+        match self {
+            Self::Terminal(region) => {
+                // A failing terminal must not end the story.
+                if region.bars.println(&line).is_err() {
+                    tracing::debug!("the terminal does not take lines any more");
+                }
+            }
+            Self::Lines => println!("{line}"),
+            Self::Silent => {}
+        }
+    }
+
+    /// Shows the state of things.
+    pub fn show(&mut self, frame: &Frame) {
+        match self {
+            Self::Terminal(region) => region.show(frame),
+            Self::Lines | Self::Silent => {}
+        }
+    }
+
+    /// Takes the region away, so that the summary stands alone.
+    pub fn close(&mut self) {
+        match self {
+            Self::Terminal(region) => region.close(),
+            Self::Lines | Self::Silent => {}
+        }
+    }
+}
+
+impl Region {
+    fn show(&mut self, frame: &Frame) {
+        let lines = frame_lines(frame);
+        while self.lines.len() < lines.len() {
+            let bar = self.bars.insert_before(&self.progress, ProgressBar::new(1));
+            if let Ok(style) = ProgressStyle::with_template("{msg}") {
+                bar.set_style(style);
+            }
+            self.lines.push(bar);
+        }
+        while self.lines.len() > lines.len() {
+            if let Some(bar) = self.lines.pop() {
+                bar.finish_and_clear();
+                self.bars.remove(&bar);
+            }
+        }
+        for (bar, line) in self.lines.iter().zip(lines) {
+            bar.set_message(line);
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a progress of 0.0 ..= 1.0 becomes 0 ..= 1000"
+        )]
+        self.progress
+            .set_position((frame.progress.clamp(0.0, 1.0) * 1000.0) as u64);
+        self.progress.set_message(frame.chapter.clone());
+    }
+
+    fn close(&mut self) {
+        for bar in self.lines.drain(..) {
+            bar.finish_and_clear();
+        }
+        self.progress.finish_and_clear();
+    }
+}
+
+/// `mm:ss` of the story.
+fn story_time(at: Duration) -> String {
+    let seconds = at.as_secs();
+    format!("{:02}:{:02}", seconds / 60, seconds % 60)
+}
+
+/// The redrawn lines of one frame.
+fn frame_lines(frame: &Frame) -> Vec<String> {
+    let mut lines = vec![format!("{}  {}", story_time(frame.at), frame.chapter)];
+    for pool in &frame.pools {
+        lines.push(pool_line(pool));
+        lines.extend(pool.instances.iter().map(instance_line));
+    }
+    let nodes = frame.nodes;
+    lines.push(format!(
+        "  nodes    {} · {} drifted · {} cordoned · {} deleting",
+        nodes.total, nodes.drifted, nodes.cordoned, nodes.deleting
+    ));
+    let queries = frame.queries;
+    lines.push(format!(
+        "  queries  {} running · {} finished · {} failed",
+        queries.running, queries.finished, queries.failed
+    ));
+    lines
+}
+
+fn pool_line(pool: &PoolFrame) -> String {
+    format!(
+        "  {:<12} {}/{} serving, floor {}   {}",
+        pool.name, pool.serving, pool.desired, pool.floor, pool.reason
+    )
+}
+
+fn instance_line(instance: &InstanceFrame) -> String {
+    format!(
+        "    {:<14} {:<16} {:<12} {}",
+        instance.id, instance.phase, instance.node, instance.node_state
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// The summary of one scenario, for people.
+#[must_use]
+pub fn summary(report: &ScenarioReport) -> String {
+    let verdict = match (&report.violated, report.passed) {
+        (None, true) => "passed".to_owned(),
+        (Some(rule), _) => format!("FAILED: {rule}"),
+        (None, false) => "FAILED".to_owned(),
+    };
+    let requests: u64 = report.api_requests.values().sum();
+    format!(
+        "{}: {verdict}\n  replacements  {} requested, {} completed\n  queries       {} started, {} finished, {} failed\n  \
+         safety        {} below floor, {} invariants broken, {} nodes deleted, {} pods deleted, {} evicted\n  \
+         evidence      {} rows, {} cordons\n  cost          {} Kubernetes requests, {} gateway requests, {} store statements, {} ticks\n  \
+         time          {:.0} s of story in {:.1} s",
+        report.scenario,
+        report.replacements.requested,
+        report.replacements.completed,
+        report.queries.started,
+        report.queries.finished,
+        report.queries.failed,
+        report.serving_below_floor,
+        report.invariant_violations.len(),
+        report.node_deletes,
+        report.pod_deletes,
+        report.pod_evictions,
+        report.evidence_rows,
+        report.cordons,
+        requests,
+        report.gateway_requests,
+        report.store_statements,
+        report.ticks,
+        report.story_seconds,
+        report.wall_seconds,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::scenario::frame::{NodeCounts, QueryCounts};
+
+    #[test]
+    fn a_frame_reads_as_a_small_table() {
+        let frame = Frame {
+            at: Duration::from_secs(95),
+            chapter: "draining cell-0000000a".into(),
+            pools: vec![PoolFrame {
+                name: "analytics".into(),
+                serving: 4,
+                desired: 3,
+                floor: 3,
+                instances: vec![InstanceFrame {
+                    id: "cell-0000000a".into(),
+                    phase: "DRAINING".into(),
+                    node: "n-1".into(),
+                    node_state: "drifted, cordoned".into(),
+                }],
+                reason: "replacing 1 of 3".into(),
+            }],
+            nodes: NodeCounts {
+                total: 7,
+                drifted: 6,
+                cordoned: 1,
+                deleting: 0,
+            },
+            queries: QueryCounts {
+                running: 3,
+                finished: 40,
+                failed: 0,
+            },
+            progress: 0.5,
+        };
+        insta::assert_snapshot!(frame_lines(&frame).join("\n"), @r"
+        01:35  draining cell-0000000a
+          analytics    4/3 serving, floor 3   replacing 1 of 3
+            cell-0000000a  DRAINING         n-1          drifted, cordoned
+          nodes    7 · 6 drifted · 1 cordoned · 0 deleting
+          queries  3 running · 40 finished · 0 failed
+        ");
+    }
+}
