@@ -5,6 +5,7 @@
 //! the production clients run unchanged. Nothing here knows what the operator intends; counts come from the
 //! clients and from the simulated servers' own logs.
 
+pub mod clients;
 pub mod gateway;
 pub mod scenario;
 pub mod trino;
