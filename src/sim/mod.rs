@@ -7,5 +7,6 @@
 
 pub mod clients;
 pub mod gateway;
+pub mod kube;
 pub mod scenario;
 pub mod trino;

@@ -1,0 +1,221 @@
+//! The API server's face: one whole request in, one whole answer out.
+//!
+//! Counts the request, lets an injected fault strike, then routes it. Writes go to the store and
+//! nowhere else; controllers see them at their next step.
+
+pub mod route;
+
+mod discovery;
+mod json_patch;
+pub(crate) mod read;
+pub(crate) mod status;
+pub(crate) mod validate;
+pub(crate) mod watch;
+mod write;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::route::{Route, Subresource, Target, Verb};
+use self::status::{ApiError, answer};
+use self::watch::WatchCursor;
+use super::KubeSim;
+use super::faults::{self, Fault};
+use super::json as j;
+use super::objects::Deleted;
+use super::request_log::{Destruction, Destructive};
+use super::resource::Resource;
+
+/// Header by which a client of the simulation says who it is; the User-Agent otherwise.
+pub const ACTOR_HEADER: &str = "x-sim-actor";
+
+impl KubeSim {
+    /// Answers one request. A watch is answered with what is due now and then ends; faces that stream
+    /// use [`KubeSim::open_watch`]. An answer marked [`super::NoAnswer`] must never be delivered.
+    pub fn handle(&mut self, request: &Request<Bytes>, now: Timestamp) -> Response<Bytes> {
+        let target = match route::route(request) {
+            Ok(Route::Discovery(path)) => {
+                return discovery::discover(&path, |resource| !self.unserved.contains(&resource))
+                    .unwrap_or_else(|error| error.response());
+            }
+            Ok(Route::Resource(target)) => target,
+            Err(error) => return error.response(),
+        };
+        let actor = actor(request);
+        self.log.count(&actor, target.verb, &target.label());
+        let fault = self.faults.hit(&target);
+        if let Some(instead) = fault.as_ref().and_then(|fault| faults::instead(fault, &target)) {
+            self.note_destruction(&actor, &target, instead.status(), now);
+            return instead;
+        }
+        let response = self
+            .serve(&target, request, now)
+            .unwrap_or_else(|error| error.response());
+        self.note_destruction(&actor, &target, response.status(), now);
+        match fault {
+            Some(Fault::LoseAnswer) => faults::unanswered(response),
+            Some(_) | None => response,
+        }
+    }
+
+    /// Opens a watch, or says why not. `None` when the request is no watch at all.
+    pub fn open_watch(
+        &mut self,
+        request: &Request<Bytes>,
+        now: Timestamp,
+    ) -> Option<Result<WatchCursor, Response<Bytes>>> {
+        let Ok(Route::Resource(target)) = route::route(request) else {
+            return None;
+        };
+        if target.verb != Verb::Watch {
+            return None;
+        }
+        self.log.count(&actor(request), target.verb, &target.label());
+        if let Some(fault) = self.faults.hit(&target) {
+            let lost = || faults::unanswered(Response::new(Bytes::new()));
+            return Some(Err(faults::instead(&fault, &target).unwrap_or_else(lost)));
+        }
+        if self.unserved.contains(&target.resource) {
+            return Some(Err(ApiError::NotServed.response()));
+        }
+        let interval = self.options.bookmark_interval;
+        let cursor = WatchCursor::open(&self.store, target, now, interval, self.watch_generation);
+        Some(cursor.map_err(|error| error.response()))
+    }
+
+    /// Lines a watch is owed now; look at [`WatchCursor::ended`] afterwards.
+    pub fn poll_watch(&self, cursor: &mut WatchCursor, now: Timestamp) -> Vec<Bytes> {
+        if cursor.generation != self.watch_generation {
+            cursor.cut();
+        }
+        cursor.poll(&self.store, now, self.options.bookmark_interval)
+    }
+
+    fn serve(
+        &mut self,
+        target: &Target,
+        request: &Request<Bytes>,
+        now: Timestamp,
+    ) -> Result<Response<Bytes>, ApiError> {
+        if self.unserved.contains(&target.resource) {
+            return Err(ApiError::NotServed);
+        }
+        if target.verb.writes() && target.query.get("dryRun") == "All" {
+            let saved = self.store.clone();
+            let outcome = self.serve_write(target, request, now);
+            self.store = saved;
+            return outcome;
+        }
+        match target.verb {
+            Verb::Get => {
+                let store = self.stale.as_ref().unwrap_or(&self.store);
+                Ok(answer(StatusCode::OK, &*read::get(store, target)?))
+            }
+            Verb::List => {
+                let store = self.stale.as_ref().unwrap_or(&self.store);
+                self.pages.list(store, target)
+            }
+            Verb::Watch => {
+                let interval = self.options.bookmark_interval;
+                let mut cursor =
+                    WatchCursor::open(&self.store, target.clone(), now, interval, self.watch_generation)?;
+                let lines = cursor.poll(&self.store, now, interval);
+                let mut response = Response::new(Bytes::from(lines.concat()));
+                response.headers_mut().insert(
+                    header::CONTENT_TYPE,
+                    http::HeaderValue::from_static("application/json"),
+                );
+                Ok(response)
+            }
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
+                self.serve_write(target, request, now)
+            }
+        }
+    }
+
+    fn serve_write(
+        &mut self,
+        target: &Target,
+        request: &Request<Bytes>,
+        now: Timestamp,
+    ) -> Result<Response<Bytes>, ApiError> {
+        let body = request.body();
+        match target.verb {
+            Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
+            Verb::Create if target.subresource == Some(Subresource::Eviction) => self.evict(target, now),
+            Verb::Create => {
+                let object = write::create(&mut self.store, target, body, now, &mut self.rng)?;
+                Ok(answer(StatusCode::CREATED, &object))
+            }
+            Verb::Update => Ok(answer(
+                StatusCode::OK,
+                &*write::update(&mut self.store, target, body)?,
+            )),
+            Verb::Patch => {
+                let content_type = request
+                    .headers()
+                    .get(header::CONTENT_TYPE)
+                    .and_then(|value| value.to_str().ok())
+                    .unwrap_or_default();
+                Ok(answer(
+                    StatusCode::OK,
+                    &*write::patch(&mut self.store, target, content_type, body)?,
+                ))
+            }
+            Verb::Delete => Ok(match write::delete(&mut self.store, target, body, now)? {
+                Deleted::Gone(object) => answer(
+                    StatusCode::OK,
+                    &status::deleted(target.resource, j::name(&object), j::uid(&object)),
+                ),
+                Deleted::Pending(object) => answer(StatusCode::OK, &object),
+            }),
+        }
+    }
+
+    /// The eviction API; there are no PodDisruptionBudgets here, so it is always granted.
+    fn evict(&mut self, target: &Target, now: Timestamp) -> Result<Response<Bytes>, ApiError> {
+        let pod = read::get(&self.store, target)?;
+        self.evict_pod(&pod, now);
+        Ok(answer(
+            StatusCode::CREATED,
+            &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+        ))
+    }
+
+    fn note_destruction(&mut self, actor: &str, target: &Target, code: StatusCode, now: Timestamp) {
+        let how = match (target.verb, target.subresource) {
+            (Verb::Delete, _) => Destruction::Delete,
+            (Verb::Create, Some(Subresource::Eviction)) => Destruction::Evict,
+            (Verb::Get | Verb::List | Verb::Watch | Verb::Create | Verb::Update | Verb::Patch, _) => return,
+        };
+        self.log.destroyed(Destructive {
+            at: now,
+            actor: actor.to_owned(),
+            how,
+            resource: target.resource,
+            namespace: target.namespace.clone(),
+            name: target.name.clone().unwrap_or_default(),
+            code: code.as_u16(),
+            requested: true,
+        });
+    }
+}
+
+fn actor<B>(request: &Request<B>) -> String {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    header(ACTOR_HEADER)
+        .or_else(|| header("user-agent"))
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+/// Every resource of a group is served or not together, as one CustomResourceDefinition bundle is.
+#[must_use]
+pub fn resources_of(group: &str) -> Vec<Resource> {
+    Resource::ALL
+        .into_iter()
+        .filter(|resource| resource.kind().group == group)
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! The HTTP face: an axum router over a shared host of a [`KubeSim`].
+//!
+//! Also what both faces share: the host trait, the pulse that wakes watches, and the streaming of one
+//! watch.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::{KubeSim, NoAnswer, WatchCursor};
+
+/// The longest request body that is read.
+const BODY_LIMIT: usize = 8 * 1024 * 1024;
+
+/// Whoever owns the simulated cluster and its time.
+pub trait KubeHost: Send + 'static {
+    /// The cluster.
+    fn kube(&mut self) -> &mut KubeSim;
+    /// Simulated time.
+    fn now(&self) -> Timestamp;
+}
+
+/// Wakes open watches. Whoever steps the world beats it after each step.
+#[derive(Clone, Debug)]
+pub struct Pulse(Arc<watch::Sender<u64>>);
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Pulse {
+    /// Something may have changed, or time has passed.
+    pub fn beat(&self) {
+        self.0.send_modify(|beats| *beats = beats.wrapping_add(1));
+    }
+}
+
+/// A shared host and its pulse: what both faces are made from.
+#[derive(Debug)]
+pub struct Face<H> {
+    host: Arc<Mutex<H>>,
+    pulse: Pulse,
+}
+
+impl<H> Clone for Face<H> {
+    fn clone(&self) -> Self {
+        Self {
+            host: Arc::clone(&self.host),
+            pulse: self.pulse.clone(),
+        }
+    }
+}
+
+impl<H: KubeHost> Face<H> {
+    /// A face over `host`; its own requests beat `pulse` too.
+    #[must_use]
+    pub const fn new(host: Arc<Mutex<H>>, pulse: Pulse) -> Self {
+        Self { host, pulse }
+    }
+
+    fn host(&self) -> MutexGuard<'_, H> {
+        // A panic elsewhere leaves the cluster as it was after its last whole change.
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers one request; a watch as a stream that stays open. Never returns for an answer that is
+    /// meant to be lost.
+    pub(crate) async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
+        let answered = {
+            let mut host = self.host();
+            let now = host.now();
+            match host.kube().open_watch(&request, now) {
+                Some(Ok(cursor)) => Ok(cursor),
+                Some(Err(refused)) => Err(refused),
+                None => Err(host.kube().handle(&request, now)),
+            }
+        };
+        match answered {
+            Ok(cursor) => {
+                let mut response = Response::new(Body::from_stream(self.stream(cursor)));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response
+            }
+            Err(response) => {
+                self.pulse.beat();
+                if response.extensions().get::<NoAnswer>().is_some() {
+                    std::future::pending::<()>().await;
+                }
+                response.map(Body::from)
+            }
+        }
+    }
+
+    fn stream(
+        &self,
+        cursor: WatchCursor,
+    ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + use<H> {
+        let face = self.clone();
+        let beats = self.pulse.0.subscribe();
+        futures::stream::unfold(
+            (face, cursor, beats),
+            |(face, mut cursor, mut beats)| async move {
+                loop {
+                    if cursor.ended() {
+                        return None;
+                    }
+                    beats.mark_unchanged();
+                    let lines = {
+                        let mut host = face.host();
+                        let now = host.now();
+                        host.kube().poll_watch(&mut cursor, now)
+                    };
+                    if !lines.is_empty() {
+                        return Some((Ok(Bytes::from(lines.concat())), (face, cursor, beats)));
+                    }
+                    if !cursor.ended() && beats.changed().await.is_err() {
+                        return None;
+                    }
+                }
+            },
+        )
+    }
+}
+
+/// Serves every path of the API server.
+pub fn router<H: KubeHost>(face: Face<H>) -> Router {
+    Router::new().fallback(move |request: Request<Body>| {
+        let face = face.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            if let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await {
+                face.answer(Request::from_parts(parts, body)).await
+            } else {
+                let mut response = Response::new(Body::from("request entity too large"));
+                *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+                response
+            }
+        }
+    })
+}
+
+/// A cluster alone with a clock that is set by hand: the host of tests and of one-component worlds.
+#[derive(Debug)]
+pub struct Solo {
+    /// The cluster.
+    pub kube: KubeSim,
+    /// Simulated time.
+    pub now: Timestamp,
+}
+
+impl KubeHost for Solo {
+    fn kube(&mut self) -> &mut KubeSim {
+        &mut self.kube
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+}
