@@ -3,6 +3,9 @@
 //! A decision is a function of (observed snapshot, durable row, configuration, now). What is unknown is
 //! a value. Nothing here may name kube-rs, sqlx or reqwest; Kubernetes *objects* are k8s-openapi types.
 
+pub mod backoff;
+pub mod blueprint;
+pub mod canonical;
 pub mod cordon;
 pub mod desired;
 pub mod evidence;
@@ -11,11 +14,14 @@ pub mod ids;
 pub mod instance;
 pub mod lifecycle;
 pub mod loss;
+pub mod names;
 pub mod observation;
 pub mod orphans;
+pub mod outdated;
 pub mod ownership;
 pub mod phase;
 pub mod placement;
+pub mod plan;
 pub mod protection;
 pub mod recovery;
 pub mod settle;

@@ -1,0 +1,268 @@
+//! The counts every rule decides by, made once per plan.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::reason::PlanReason;
+use super::{InstanceView, PlanInput};
+use crate::gateway::model::MemberPhase;
+use crate::pool::backoff::planned_hold;
+use crate::pool::ids::InstanceId;
+use crate::pool::phase::Phase;
+
+/// The pool in numbers. The views are in one fixed order, so that no rule depends on the caller's.
+pub(super) struct Census<'a> {
+    /// Instances that occupy capacity, by (created_at, id).
+    pub(super) live: Vec<&'a InstanceView>,
+    /// Rows that serve: phase SERVING, and the gateway does not say otherwise.
+    pub(super) serving: u32,
+    /// Of these, those without sustained bad readings.
+    pub(super) healthy: u32,
+    /// On the repair budget, in any phase, for life.
+    pub(super) repairing: u32,
+    /// Occupying capacity and not on the repair budget: what the gateway weighs against desired + surge.
+    pub(super) ordinary: u32,
+    /// The candidate on the ordinary or surge budget, if there is one: the oldest.
+    pub(super) planned_candidate: Option<&'a InstanceView>,
+    /// The candidate on the repair budget, if there is one: the oldest.
+    pub(super) repair_candidate: Option<&'a InstanceView>,
+    /// Candidates of either kind.
+    pub(super) candidates: u32,
+    /// Admitted a short while ago, not doubtful: about to serve.
+    pub(super) admitted: Vec<&'a InstanceView>,
+    /// DRAINING, SEALED or RETIRING, oldest phase first.
+    pub(super) departing: Vec<&'a InstanceView>,
+    /// Holding a slot, never to serve (again), and not waiting for a repair: departing, given up, failed
+    /// and already repaired, of an unknown phase, or admitted long ago and still not eligible.
+    pub(super) written_off: Vec<&'a InstanceView>,
+}
+
+impl<'a> Census<'a> {
+    pub(super) fn of(input: &'a PlanInput) -> Self {
+        let mut live: Vec<&InstanceView> = input
+            .views
+            .iter()
+            .filter(|view| view.phase.occupies_capacity())
+            .collect();
+        live.sort_by(|left, right| by_age(left, right));
+
+        let serving = live.iter().filter(|view| is_serving(view)).count();
+        let healthy = live.iter().filter(|view| is_healthy(view)).count();
+        let repairing = live.iter().filter(|view| view.repair_for.is_some()).count();
+        let candidates: Vec<&InstanceView> = live
+            .iter()
+            .copied()
+            .filter(|view| view.phase.is_candidate())
+            .collect();
+        let admitted: Vec<&InstanceView> = live
+            .iter()
+            .copied()
+            .filter(|view| is_about_to_serve(view, input))
+            .collect();
+        let mut departing: Vec<&InstanceView> = live
+            .iter()
+            .copied()
+            .filter(|view| view.phase.is_departing())
+            .collect();
+        departing.sort_by(|left, right| {
+            (left.phase_changed_at, &left.id).cmp(&(right.phase_changed_at, &right.id))
+        });
+        let repaired: BTreeSet<&InstanceId> =
+            live.iter().filter_map(|view| view.repair_for.as_ref()).collect();
+        let written_off: Vec<&InstanceView> = live
+            .iter()
+            .copied()
+            .filter(|view| is_written_off(view, repaired.contains(&view.id), input))
+            .collect();
+
+        Self {
+            serving: count(serving),
+            healthy: count(healthy),
+            repairing: count(repairing),
+            ordinary: count(live.len() - repairing),
+            planned_candidate: candidates.iter().copied().find(|view| view.repair_for.is_none()),
+            repair_candidate: candidates.iter().copied().find(|view| view.repair_for.is_some()),
+            candidates: count(candidates.len()),
+            admitted,
+            departing,
+            written_off,
+            live,
+        }
+    }
+
+    /// Everything that occupies capacity.
+    pub(super) fn live_count(&self) -> u32 {
+        count(self.live.len())
+    }
+
+    /// What is on its way to serving, on either budget.
+    pub(super) fn on_the_way(&self) -> u32 {
+        self.candidates.saturating_add(count(self.admitted.len()))
+    }
+
+    /// What serves, or is on its way to.
+    pub(super) fn supply(&self) -> u32 {
+        self.serving.saturating_add(self.on_the_way())
+    }
+
+    /// How many would serve and be healthy after this instance were drained.
+    pub(super) fn healthy_without(&self, view: &InstanceView) -> u32 {
+        self.healthy.saturating_sub(u32::from(is_healthy(view)))
+    }
+
+    /// Serving, but doubtful.
+    pub(super) fn doubtful(&self) -> u32 {
+        self.serving.saturating_sub(self.healthy)
+    }
+
+    /// The instance whose live repair names `target`.
+    pub(super) fn repair_of(&self, target: &InstanceId) -> Option<&'a InstanceView> {
+        self.live
+            .iter()
+            .copied()
+            .find(|view| view.repair_for.as_ref() == Some(target))
+    }
+
+    /// Why no drain may start now: one is in flight (S7). A stuck one lets another start beside it as
+    /// long as surge room is left, that is, as long as fewer drains than `max_surge` hold a slot that no
+    /// repair has taken over.
+    pub(super) fn drain_hold(&self, input: &PlanInput) -> Option<PlanReason> {
+        let age = |view: &InstanceView| since(view.phase_changed_at, input.now);
+        let stuck = |view: &InstanceView| age(view) >= input.timings.drain_stuck_after;
+        let held_by = |view: &InstanceView, stuck| PlanReason::DrainHeldBy {
+            instance: view.id.clone(),
+            phase: view.phase,
+            outstanding: view.outstanding,
+            age: age(view),
+            stuck,
+        };
+        if let Some(moving) = self.departing.iter().find(|view| !stuck(view)) {
+            return Some(held_by(moving, false));
+        }
+        let unrepaired = self
+            .departing
+            .iter()
+            .filter(|view| self.repair_of(&view.id).is_none())
+            .count();
+        if count(unrepaired) < input.max_surge {
+            return None;
+        }
+        self.departing.first().map(|oldest| held_by(oldest, true))
+    }
+
+    /// Why no candidate may be made on the ordinary or surge budget now, whatever the room.
+    pub(super) fn planned_create_hold(&self, input: &PlanInput) -> Option<PlanReason> {
+        if let Some(candidate) = self.planned_candidate {
+            return Some(in_progress(candidate, input.now));
+        }
+        let timings = &input.timings;
+        planned_hold(
+            &input.failures,
+            timings.candidate_backoff,
+            timings.candidate_backoff_max,
+            input.now,
+        )
+        .map(PlanReason::BackingOff)
+    }
+
+    /// Why the surge budget has no room for one more, if so.
+    pub(super) fn surge_hold(&self, input: &PlanInput, instance: Option<&InstanceId>) -> Option<PlanReason> {
+        let limit = input.target().saturating_add(input.max_surge);
+        if self.ordinary >= limit {
+            return Some(PlanReason::SurgeExhausted {
+                instance: instance.cloned(),
+                live: self.ordinary,
+                limit,
+                held_by: self
+                    .live
+                    .iter()
+                    .filter(|view| view.repair_for.is_none() && !is_serving(view))
+                    .map(|view| view.id.clone())
+                    .collect(),
+            });
+        }
+        self.full(input)
+    }
+
+    /// Why the pool has no room for any instance, on whatever budget, if so.
+    pub(super) fn full(&self, input: &PlanInput) -> Option<PlanReason> {
+        let limit = input
+            .target()
+            .saturating_add(input.max_surge)
+            .saturating_add(input.max_repair);
+        let live = self.live_count();
+        (live >= limit).then_some(PlanReason::PoolFull { live, limit })
+    }
+}
+
+/// A candidate in progress, as a reason to wait.
+pub(super) fn in_progress(candidate: &InstanceView, now: Timestamp) -> PlanReason {
+    PlanReason::CandidateInProgress {
+        instance: candidate.id.clone(),
+        phase: candidate.phase,
+        age: since(candidate.phase_changed_at, now),
+        waiting: candidate.waiting.as_ref().map(|waiting| waiting.detail.clone()),
+    }
+}
+
+/// Whether a row serves. The gateway's word outranks the row's: a member it drained or suspects on
+/// somebody else's word takes no new work. A member phase that was not read is no evidence against it.
+pub(super) fn is_serving(view: &InstanceView) -> bool {
+    view.phase == Phase::Serving && matches!(view.member, None | Some(MemberPhase::Active))
+}
+
+/// Whether it counts where a drain is weighed.
+pub(super) fn is_healthy(view: &InstanceView) -> bool {
+    is_serving(view) && !view.suspected_locally
+}
+
+fn is_about_to_serve(view: &InstanceView, input: &PlanInput) -> bool {
+    view.phase == Phase::Admitted
+        && !view.suspected_locally
+        && since(view.phase_changed_at, input.now) < input.timings.admitted_patience
+}
+
+fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> bool {
+    match view.phase {
+        Phase::Draining | Phase::Sealed | Phase::Retiring | Phase::FailedPreparing | Phase::Unrecognised => {
+            true
+        }
+        Phase::Suspect | Phase::Lost => repaired,
+        Phase::Admitted => !is_about_to_serve(view, input),
+        Phase::Serving => is_departed_at_the_gateway(view),
+        Phase::Pending
+        | Phase::Creating
+        | Phase::Preparing
+        | Phase::Validating
+        | Phase::Retired
+        | Phase::FailureRetired => false,
+    }
+}
+
+fn is_departed_at_the_gateway(view: &InstanceView) -> bool {
+    view.member.is_some_and(|member| match member {
+        MemberPhase::Draining
+        | MemberPhase::Sealed
+        | MemberPhase::Retiring
+        | MemberPhase::Retired
+        | MemberPhase::Unrecognised => true,
+        MemberPhase::Preparing | MemberPhase::Active | MemberPhase::Suspect | MemberPhase::Lost => false,
+    })
+}
+
+/// Oldest first; the id decides between equals.
+pub(super) fn by_age(left: &InstanceView, right: &InstanceView) -> Ordering {
+    (left.created_at, &left.id).cmp(&(right.created_at, &right.id))
+}
+
+/// Time since `then`; zero when the clock went back.
+pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}
+
+pub(super) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

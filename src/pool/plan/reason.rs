@@ -1,0 +1,537 @@
+//! Why a plan does what it does, or nothing: typed, and in words an operator can act on (L7).
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::pool::backoff::Hold;
+use crate::pool::desired::FreezeReason;
+use crate::pool::evidence::Disruption;
+use crate::pool::ids::InstanceId;
+use crate::pool::phase::Phase;
+
+/// Why one instance is to be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A node beneath it goes away.
+    Node(Disruption),
+    /// It is of another release.
+    Release,
+    /// It is of another configuration.
+    Configuration,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node(Disruption::Drifted) => "a node beneath it has drifted",
+            Self::Node(Disruption::Deleting) => "a node beneath it is being deleted",
+            Self::Release => "it is of another release",
+            Self::Configuration => "its configuration is no longer the desired one",
+        })
+    }
+}
+
+/// As what the gateway holds a member that needs a repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// Declared dead.
+    Lost,
+    /// Excluded from new work.
+    Suspect,
+    /// Draining, sealed or being retired.
+    Departing,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lost => "LOST",
+            Self::Suspect => "SUSPECT",
+            Self::Departing => "departing",
+        })
+    }
+}
+
+/// The reason of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanReason {
+    /// Creates: a member is lost to the pool.
+    Repairs {
+        /// Which.
+        target: InstanceId,
+        /// As what the gateway holds it.
+        held: Held,
+        /// Serving now.
+        serving: u32,
+        /// Wanted.
+        target_serving: u32,
+    },
+    /// Creates: fewer live than desired.
+    FillsCapacity {
+        /// Live now.
+        live: u32,
+        /// Wanted.
+        desired: u32,
+    },
+    /// Creates on the surge budget: instances that no longer serve still hold their slots.
+    CoversBlocked {
+        /// Those instances.
+        blocked: Vec<InstanceId>,
+        /// Serving now.
+        serving: u32,
+        /// Wanted.
+        desired: u32,
+    },
+    /// Creates on the surge budget: a replacement of this one.
+    Surges {
+        /// Which is to be replaced.
+        instance: InstanceId,
+        /// Why.
+        cause: Cause,
+    },
+    /// Drains: its replacement serves, or the floor permits it.
+    Drains {
+        /// Which.
+        instance: InstanceId,
+        /// Why.
+        cause: Cause,
+        /// Healthy and serving before.
+        serving: u32,
+    },
+    /// Drains: more serve than desired.
+    ScalesIn {
+        /// Which.
+        instance: InstanceId,
+        /// Healthy and serving before.
+        serving: u32,
+        /// Wanted.
+        desired: u32,
+    },
+    /// Drains: the pool is being emptied.
+    Empties {
+        /// Which.
+        instance: InstanceId,
+        /// Serving before.
+        serving: u32,
+    },
+    /// Nothing: everything serves as desired.
+    Converged {
+        /// Serving.
+        serving: u32,
+    },
+    /// Nothing: the pool may not act.
+    Frozen(FreezeReason),
+    /// Nothing: the resource is gone under `Retain`.
+    Retained,
+    /// Nothing: there is no desired count, which never means zero.
+    NoDesiredCount,
+    /// Nothing is left to drain.
+    Emptied {
+        /// Instances still on their way out.
+        leaving: u32,
+    },
+    /// Waits: the gateway does not drain its last serving member.
+    LastMemberHeld {
+        /// Which.
+        instance: InstanceId,
+    },
+    /// Waits: candidates are prepared one at a time.
+    CandidateInProgress {
+        /// Which.
+        instance: InstanceId,
+        /// Where it stands.
+        phase: Phase,
+        /// For how long.
+        age: Duration,
+        /// What it says it waits for.
+        waiting: Option<String>,
+    },
+    /// Waits: an admitted instance is about to serve.
+    AwaitsAdmitted {
+        /// Which.
+        instance: InstanceId,
+        /// For how long.
+        age: Duration,
+    },
+    /// Waits: candidates failed, and the next one is held back.
+    BackingOff(Hold),
+    /// Waits: the cluster-wide replacement budget is spent.
+    ClusterBudgetSpent {
+        /// Which would be replaced.
+        instance: InstanceId,
+    },
+    /// Waits for a change of the spec: `maxSurge` 0 leaves no room for a replacement.
+    SurgeZero {
+        /// Which would be replaced.
+        instance: InstanceId,
+        /// Why.
+        cause: Cause,
+    },
+    /// Waits: every slot is taken.
+    SurgeExhausted {
+        /// Which would be replaced, when it is one.
+        instance: Option<InstanceId>,
+        /// Live and not on the repair budget.
+        live: u32,
+        /// How many that may be.
+        limit: u32,
+        /// Those that hold a slot without serving, or about to serve.
+        held_by: Vec<InstanceId>,
+    },
+    /// Waits: the repair budget is spent.
+    RepairBudgetExhausted {
+        /// Which would be repaired.
+        target: InstanceId,
+        /// On the repair budget now.
+        repairing: u32,
+        /// How many that may be.
+        limit: u32,
+    },
+    /// Waits: the pool is full up to surge and repair.
+    PoolFull {
+        /// Live.
+        live: u32,
+        /// How many that may be.
+        limit: u32,
+    },
+    /// Waits: too few serve, and nothing may be replaced for it yet.
+    NothingToRepair {
+        /// Serving now.
+        serving: u32,
+        /// Wanted.
+        target_serving: u32,
+        /// Live.
+        live: u32,
+    },
+    /// Waits: planned drains go one at a time.
+    DrainHeldBy {
+        /// The drain in flight.
+        instance: InstanceId,
+        /// Where it stands.
+        phase: Phase,
+        /// What it still owes, when that is known.
+        outstanding: Option<u64>,
+        /// For how long.
+        age: Duration,
+        /// Older than `drainStuckAfter`, and no surge room is left beside it.
+        stuck: bool,
+    },
+    /// Waits: the drain would leave fewer than permitted.
+    AwaitsCapacity {
+        /// Which would be drained.
+        instance: InstanceId,
+        /// Why.
+        cause: Cause,
+        /// Healthy and serving now.
+        serving: u32,
+        /// How many must be before it may be drained.
+        needed: u32,
+        /// Serving ones that do not answer well; they are not counted.
+        doubtful: u32,
+    },
+    /// Waits: an ordinary drain leaves the next replacement to an instance whose node goes away.
+    YieldsToEvidence {
+        /// Which would be drained.
+        instance: InstanceId,
+        /// Whose replacement is on its way.
+        evidence: InstanceId,
+    },
+    /// Waits for a person: what is stored of these instances cannot be read, so no rollout moves them.
+    RolloutBlocked {
+        /// Those instances.
+        instances: Vec<InstanceId>,
+    },
+}
+
+impl PlanReason {
+    /// Label for metrics, conditions and Events.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Repairs { .. } => "Repairs",
+            Self::FillsCapacity { .. } => "FillsCapacity",
+            Self::CoversBlocked { .. } => "CoversBlocked",
+            Self::Surges { .. } => "Surges",
+            Self::Drains { .. } => "Drains",
+            Self::ScalesIn { .. } => "ScalesIn",
+            Self::Empties { .. } => "Empties",
+            Self::Converged { .. } => "Converged",
+            Self::Frozen(_) => "Frozen",
+            Self::Retained => "Retained",
+            Self::NoDesiredCount => "NoDesiredCount",
+            Self::Emptied { .. } => "Emptied",
+            Self::LastMemberHeld { .. } => "LastMemberHeld",
+            Self::CandidateInProgress { .. } => "CandidateInProgress",
+            Self::AwaitsAdmitted { .. } => "AwaitsAdmitted",
+            Self::BackingOff(_) => "BackingOff",
+            Self::ClusterBudgetSpent { .. } => "ClusterBudgetSpent",
+            Self::SurgeZero { .. } => "SurgeZero",
+            Self::SurgeExhausted { .. } => "SurgeExhausted",
+            Self::RepairBudgetExhausted { .. } => "RepairBudgetExhausted",
+            Self::PoolFull { .. } => "PoolFull",
+            Self::NothingToRepair { .. } => "NothingToRepair",
+            Self::DrainHeldBy { .. } => "DrainHeldBy",
+            Self::AwaitsCapacity { .. } => "AwaitsCapacity",
+            Self::YieldsToEvidence { .. } => "YieldsToEvidence",
+            Self::RolloutBlocked { .. } => "RolloutBlocked",
+        }
+    }
+
+    /// Whether a person has to do something before this ends.
+    #[must_use]
+    pub const fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Frozen(_)
+            | Self::Retained
+            | Self::NoDesiredCount
+            | Self::LastMemberHeld { .. }
+            | Self::SurgeZero { .. }
+            | Self::RolloutBlocked { .. } => true,
+            Self::DrainHeldBy { stuck, .. } => *stuck,
+            Self::Repairs { .. }
+            | Self::FillsCapacity { .. }
+            | Self::CoversBlocked { .. }
+            | Self::Surges { .. }
+            | Self::Drains { .. }
+            | Self::ScalesIn { .. }
+            | Self::Empties { .. }
+            | Self::Converged { .. }
+            | Self::Emptied { .. }
+            | Self::CandidateInProgress { .. }
+            | Self::AwaitsAdmitted { .. }
+            | Self::BackingOff(_)
+            | Self::ClusterBudgetSpent { .. }
+            | Self::SurgeExhausted { .. }
+            | Self::RepairBudgetExhausted { .. }
+            | Self::PoolFull { .. }
+            | Self::NothingToRepair { .. }
+            | Self::AwaitsCapacity { .. }
+            | Self::YieldsToEvidence { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for PlanReason {
+    #[allow(clippy::too_many_lines)] // one sentence per reason, kept side by side so that they stay alike
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Repairs {
+                target,
+                held,
+                serving,
+                target_serving,
+            } => write!(
+                f,
+                "creates a repair of {target}, which the gateway holds as {held}: {serving} of {target_serving} serve"
+            ),
+            Self::FillsCapacity { live, desired } => {
+                write!(f, "creates an instance: {live} of {desired} desired are there")
+            }
+            Self::CoversBlocked {
+                blocked,
+                serving,
+                desired,
+            } => write!(
+                f,
+                "creates an instance on the surge budget: {serving} of {desired} serve, and {} still {} a slot",
+                list(blocked),
+                if blocked.len() == 1 { "holds" } else { "hold" }
+            ),
+            Self::Surges { instance, cause } => write!(f, "creates a replacement of {instance}: {cause}"),
+            Self::Drains {
+                instance,
+                cause,
+                serving,
+            } => {
+                write!(f, "drains {instance}, one of {serving} serving: {cause}")
+            }
+            Self::ScalesIn {
+                instance,
+                serving,
+                desired,
+            } => {
+                write!(f, "drains {instance}: {serving} serve, {desired} are desired")
+            }
+            Self::Empties { instance, serving } => {
+                write!(
+                    f,
+                    "drains {instance}, one of {serving} serving: the pool is being emptied"
+                )
+            }
+            Self::Converged { serving } => write!(f, "nothing to do: {serving} serve as desired"),
+            Self::Frozen(why) => write!(f, "frozen, creates and drains nothing: {}", frozen(why)),
+            Self::Retained => f.write_str(
+                "the TrinoPool is gone and its deletionPolicy is Retain: the instances go on serving; \
+                 create the TrinoPool again to manage them",
+            ),
+            Self::NoDesiredCount => f.write_str(
+                "there is no desired count, which never means zero: set spec.instances to at least 1",
+            ),
+            Self::Emptied { leaving: 0 } => f.write_str("the pool is empty"),
+            Self::Emptied { leaving } => {
+                write!(f, "nothing serves any more, {leaving} still on the way out")
+            }
+            Self::LastMemberHeld { instance } => write!(
+                f,
+                "the gateway does not drain {instance}, its last serving member: authorize its recovery, or remove \
+                 the pool at the gateway"
+            ),
+            Self::CandidateInProgress {
+                instance,
+                phase,
+                age,
+                waiting,
+            } => {
+                write!(f, "candidate {instance} is {phase} for {}", span(*age))?;
+                match waiting {
+                    Some(waiting) => write!(f, ": {waiting}"),
+                    None => Ok(()),
+                }
+            }
+            Self::AwaitsAdmitted { instance, age } => write!(
+                f,
+                "{instance} was admitted {} ago and is about to serve",
+                span(*age)
+            ),
+            Self::BackingOff(hold) => write!(
+                f,
+                "the next candidate waits until {}: {} failed in a row with {}, the last one said: {}",
+                clock(hold.until),
+                hold.count,
+                hold.cause.as_str(),
+                hold.detail
+            ),
+            Self::ClusterBudgetSpent { instance } => write!(
+                f,
+                "the replacement of {instance} waits: as many planned replacements as the cluster-wide budget \
+                 allows are under way"
+            ),
+            Self::SurgeZero { instance, cause } => write!(
+                f,
+                "{instance} cannot be replaced ({cause}): maxSurge is 0; set spec.maxSurge to at least 1"
+            ),
+            Self::SurgeExhausted {
+                instance,
+                live,
+                limit,
+                held_by,
+            } => {
+                match instance {
+                    Some(instance) => write!(f, "the replacement of {instance} waits for surge budget")?,
+                    None => f.write_str("a create waits for surge budget")?,
+                }
+                write!(f, ": {live} of at most {limit} live")?;
+                if held_by.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ", slots are held by {}", list(held_by))
+                }
+            }
+            Self::RepairBudgetExhausted {
+                target,
+                repairing,
+                limit,
+            } => write!(
+                f,
+                "{target} waits for repair budget: {repairing} of at most {limit} instances are repairs; raise \
+                 spec.maxRepair or wait until {target} is closed"
+            ),
+            Self::PoolFull { live, limit } => write!(
+                f,
+                "the pool is full: {live} live, at most {limit} with surge and repair budgets"
+            ),
+            Self::NothingToRepair {
+                serving,
+                target_serving,
+                live,
+            } => write!(
+                f,
+                "{serving} of {target_serving} serve, {live} live: the others must recover, fail at the gateway or be \
+                 closed first"
+            ),
+            Self::DrainHeldBy {
+                instance,
+                phase,
+                outstanding,
+                age,
+                stuck,
+            } => {
+                write!(
+                    f,
+                    "the next drain waits for {instance}, {phase} for {}",
+                    span(*age)
+                )?;
+                match outstanding {
+                    Some(count) => write!(f, ", {count} obligations left")?,
+                    None => f.write_str(", obligations not known")?,
+                }
+                if *stuck {
+                    f.write_str(
+                        "; it is past drainStuckAfter and no surge room is left: raise spec.maxSurge, or \
+                                 authorize its recovery",
+                    )?;
+                }
+                Ok(())
+            }
+            Self::AwaitsCapacity {
+                instance,
+                cause,
+                serving,
+                needed,
+                doubtful,
+            } => {
+                write!(
+                    f,
+                    "{instance} waits to be drained ({cause}): {serving} serve, {needed} must"
+                )?;
+                if *doubtful > 0 {
+                    write!(f, "; {doubtful} more answer badly and are not counted")?;
+                }
+                Ok(())
+            }
+            Self::YieldsToEvidence { instance, evidence } => write!(
+                f,
+                "the rollout of {instance} leaves the next replacement to {evidence}, whose node goes away"
+            ),
+            Self::RolloutBlocked { instances } => write!(
+                f,
+                "what is stored of {} cannot be read, so no rollout moves {}: see the instance's faults",
+                list(instances),
+                if instances.len() == 1 { "it" } else { "them" }
+            ),
+        }
+    }
+}
+
+fn frozen(why: &FreezeReason) -> String {
+    match why {
+        FreezeReason::Missing => "the TrinoPool is missing or cannot be read".to_owned(),
+        FreezeReason::IdentityChanged(what) => format!("the TrinoPool describes another pool: {what}"),
+        FreezeReason::StoreMismatch => {
+            "the store is not the one that made these instances; adopt them explicitly if that is meant"
+                .to_owned()
+        }
+        FreezeReason::WentBackwards => "the TrinoPool went back to an older generation".to_owned(),
+    }
+}
+
+fn list(instances: &[InstanceId]) -> String {
+    let words: Vec<&str> = instances.iter().map(InstanceId::as_str).collect();
+    words.join(", ")
+}
+
+/// A duration at the precision a person cares for.
+fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600.. => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn clock(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

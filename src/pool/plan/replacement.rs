@@ -1,0 +1,236 @@
+//! Instances under evidence, and outdated ones, are replaced: surge first, drain when it is safe.
+//!
+//! Order: a node being deleted outranks a drifted one outranks a release or configuration change; within
+//! one urgency the earliest known deadline, then what is at risk, then the oldest evidence, then the
+//! oldest instance. An instance under evidence is drained only while more than desired serve without it
+//! being missed (S5), on the surge budget, never on the repair budget. An ordinary drain keeps the floor
+//! (S6). An instance that must wait never blocks one behind it that need not, except that an ordinary
+//! drain does not eat the replacement that is on its way for an instance under evidence.
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+
+use super::capacity::awaits;
+use super::census::{Census, by_age, count, is_serving};
+use super::reason::{Cause, PlanReason};
+use super::{Action, EvidenceView, InstanceView, PlanInput, ReplacementBudget, Verdict};
+use crate::pool::evidence::Disruption;
+use crate::pool::outdated::Outdated;
+
+/// One instance to be replaced.
+struct Item<'a> {
+    view: &'a InstanceView,
+    cause: Cause,
+    observed_at: Timestamp,
+    deadline: Option<Timestamp>,
+}
+
+impl Item<'_> {
+    const fn under_evidence(&self) -> bool {
+        match self.cause {
+            Cause::Node(_) => true,
+            Cause::Release | Cause::Configuration => false,
+        }
+    }
+
+    /// How many must be healthy and serving before it may be drained. Without evidence too, nothing
+    /// planned is taken away while the pool is short of what is desired.
+    fn needed(&self, input: &PlanInput) -> u32 {
+        if self.under_evidence() {
+            input.target().saturating_add(1)
+        } else {
+            input.target().max(input.min_serving.saturating_add(1))
+        }
+    }
+}
+
+pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
+    let queue = queue(census);
+    let blocked = unreadable(census);
+    if queue.is_empty() {
+        return if blocked.is_empty() {
+            Verdict::Idle
+        } else {
+            Verdict::Waits(vec![PlanReason::RolloutBlocked { instances: blocked }])
+        };
+    }
+    let drain_hold = census.drain_hold(input);
+    // Whose replacement is on its way: an ordinary drain would use it up.
+    let expecting = queue
+        .iter()
+        .find(|item| item.under_evidence())
+        .filter(|_| census.planned_candidate.is_some() || !census.admitted.is_empty());
+    let mut waits = Vec::new();
+    let mut surge_asked = false;
+    for item in &queue {
+        let instance = &item.view.id;
+        // The doubtful one itself may be drained: what counts is who is left.
+        let left = census.healthy_without(item.view);
+        let may_leave = left >= item.needed(input).saturating_sub(1) && left >= input.min_serving;
+        if may_leave {
+            if let Some(hold) = &drain_hold {
+                if !waits.contains(hold) {
+                    waits.push(hold.clone());
+                }
+                continue;
+            }
+            if let Some(evidence) = expecting.filter(|_| !item.under_evidence()) {
+                waits.push(PlanReason::YieldsToEvidence {
+                    instance: instance.clone(),
+                    evidence: evidence.view.id.clone(),
+                });
+                continue;
+            }
+            return Verdict::Acts(
+                Action::Drain(instance.clone()),
+                PlanReason::Drains {
+                    instance: instance.clone(),
+                    cause: item.cause,
+                    serving: census.healthy,
+                },
+                waits,
+            );
+        }
+        if surge_asked {
+            continue;
+        }
+        surge_asked = true;
+        match surge(input, census, item) {
+            None => {
+                return Verdict::Acts(
+                    Action::Create { repair_for: None },
+                    PlanReason::Surges {
+                        instance: instance.clone(),
+                        cause: item.cause,
+                    },
+                    waits,
+                );
+            }
+            Some(hold) => waits.push(hold),
+        }
+    }
+    if !blocked.is_empty() {
+        waits.push(PlanReason::RolloutBlocked { instances: blocked });
+    }
+    Verdict::Waits(waits)
+}
+
+/// Why no replacement of this one is started now; `None`: it may be.
+fn surge(input: &PlanInput, census: &Census<'_>, item: &Item<'_>) -> Option<PlanReason> {
+    let instance = &item.view.id;
+    if let Some(candidate) = census.planned_candidate {
+        return Some(super::census::in_progress(candidate, input.now));
+    }
+    let needed = item.needed(input);
+    let awaits_capacity = || PlanReason::AwaitsCapacity {
+        instance: instance.clone(),
+        cause: item.cause,
+        serving: census.healthy,
+        needed,
+        doubtful: census.doubtful(),
+    };
+    if census.healthy.saturating_add(census.on_the_way()) >= needed {
+        // Enough serve or are about to: another one would be one too many.
+        return Some(match (census.admitted.first(), census.repair_candidate) {
+            (Some(admitted), _) => awaits(admitted, input),
+            (None, Some(candidate)) => super::census::in_progress(candidate, input.now),
+            (None, None) => awaits_capacity(),
+        });
+    }
+    if input.max_surge == 0 {
+        return Some(PlanReason::SurgeZero {
+            instance: instance.clone(),
+            cause: item.cause,
+        });
+    }
+    if let Some(hold) = census.planned_create_hold(input) {
+        return Some(hold);
+    }
+    if let Some(full) = census.surge_hold(input, Some(instance)) {
+        // With the doubtful ones enough would serve: saying that tells more than the full budget does.
+        return Some(if census.supply() >= needed {
+            awaits_capacity()
+        } else {
+            full
+        });
+    }
+    match input.budget {
+        ReplacementBudget::Left(0) => Some(PlanReason::ClusterBudgetSpent {
+            instance: instance.clone(),
+        }),
+        ReplacementBudget::Unlimited | ReplacementBudget::Left(_) => None,
+    }
+}
+
+/// Everything serving that is to be replaced and can be, most urgent first.
+fn queue<'a>(census: &Census<'a>) -> Vec<Item<'a>> {
+    let mut queue: Vec<Item<'_>> = census
+        .live
+        .iter()
+        .copied()
+        .filter(|view| is_serving(view))
+        .filter_map(item)
+        .collect();
+    queue.sort_by(urgency);
+    queue
+}
+
+/// What is to be replaced about a serving instance. Unreadable records block it: evidence that cannot be
+/// read may forbid what a rollout would do, and a blueprint that cannot be read cannot be compared.
+fn item(view: &InstanceView) -> Option<Item<'_>> {
+    let (cause, observed_at, deadline) = match view.evidence {
+        EvidenceView::Some {
+            urgency,
+            observed_at,
+            deadline,
+        } => (Cause::Node(urgency), observed_at, deadline),
+        EvidenceView::Unreadable => return None,
+        EvidenceView::None => match view.outdated {
+            Outdated::Release => (Cause::Release, view.created_at, None),
+            Outdated::Spec => (Cause::Configuration, view.created_at, None),
+            Outdated::No | Outdated::Unreadable => return None,
+        },
+    };
+    Some(Item {
+        view,
+        cause,
+        observed_at,
+        deadline,
+    })
+}
+
+fn unreadable(census: &Census<'_>) -> Vec<crate::pool::ids::InstanceId> {
+    census
+        .live
+        .iter()
+        .filter(|view| is_serving(view))
+        .filter(|view| match view.evidence {
+            EvidenceView::Unreadable => true,
+            EvidenceView::None => view.outdated == Outdated::Unreadable,
+            EvidenceView::Some { .. } => false,
+        })
+        .map(|view| view.id.clone())
+        .collect()
+}
+
+fn urgency(left: &Item<'_>, right: &Item<'_>) -> Ordering {
+    let class = |item: &Item<'_>| match item.cause {
+        Cause::Node(Disruption::Deleting) => 0,
+        Cause::Node(Disruption::Drifted) => 1,
+        Cause::Release | Cause::Configuration => 2,
+    };
+    // `false` sorts first: a known deadline, then risk.
+    class(left)
+        .cmp(&class(right))
+        .then_with(|| left.deadline.is_none().cmp(&right.deadline.is_none()))
+        .then_with(|| left.deadline.cmp(&right.deadline))
+        .then_with(|| right.view.at_risk.cmp(&left.view.at_risk))
+        .then_with(|| left.observed_at.cmp(&right.observed_at))
+        .then_with(|| by_age(left.view, right.view))
+}
+
+/// How many serving instances wait to be replaced.
+pub(super) fn pending(census: &Census<'_>) -> u32 {
+    count(queue(census).len())
+}
