@@ -7,14 +7,31 @@
 //! operator. Everything it holds is durable, as in a store shared by all replicas of a gateway; nothing
 //! is lost in a restart, which is therefore an [`Outage`] and its end.
 //!
+//! ```text
+//!   exchange ─ faults ─▶ handle ─┬─ control   /gateway/…      register · steps · backends
+//!                                └─ proxy     /v1/statement   caller · page · settle
+//!                                      both over  state  and its  ledger
+//! ```
+//!
 //! Simplifications: a client's request is dispatched and settled within one call, so an admission stays
 //! open only when its outcome is unknown (UNCERTAIN); duplicate keys in a page are not looked for;
 //! publications exist only as [`GatewaySim::open_publication`].
 
+mod backends;
+mod canon;
+mod control;
+mod denied;
 pub mod faults;
+mod fields;
+mod ledger;
+mod probe;
+mod proxy;
+mod register;
 pub mod server;
+mod state;
+mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +39,12 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 
+use self::control::Control;
+use self::denied::Denied;
 use self::faults::{Faults, Reply};
+use self::proxy::Proxy;
+use self::state::{Phase, Pool, State};
+use crate::gateway::model::{Member, Obligations, PoolState};
 use crate::gateway::pooled::secret::Secret;
 
 /// The coordinators, as the gateway reaches them.
@@ -54,8 +76,6 @@ pub struct GatewayOptions {
     pub default_group: String,
     /// How long a finished query still counts as an obligation.
     pub terminal_retention: Duration,
-    /// Members tried for one statement before it is refused.
-    pub max_candidates: usize,
     /// Removal of registrations.
     pub removal: BackendRemoval,
 }
@@ -69,10 +89,38 @@ impl GatewayOptions {
             enabled: true,
             default_group: "default".to_owned(),
             terminal_retention: Duration::from_mins(2),
-            max_candidates: 3,
             removal: BackendRemoval::default(),
         }
     }
+}
+
+/// Which members failed to answer last. Advisory and volatile: it orders members and decides nothing.
+#[derive(Debug, Default)]
+struct Health(BTreeSet<String>);
+
+impl Health {
+    fn note(&mut self, incarnation: &str, answers: bool) {
+        if answers {
+            self.0.remove(incarnation);
+        } else {
+            self.0.insert(incarnation.to_owned());
+        }
+    }
+
+    fn is_failing(&self, incarnation: &str) -> bool {
+        self.0.contains(incarnation)
+    }
+}
+
+/// A member as the gateway itself holds it, in the words of the production client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberView {
+    /// The member.
+    pub member: Member,
+    /// What it owes.
+    pub obligations: Obligations,
+    /// Where it is.
+    pub url: String,
 }
 
 /// The simulated gateway.
@@ -80,6 +128,8 @@ impl GatewayOptions {
 pub struct GatewaySim {
     options: GatewayOptions,
     rng: ChaCha8Rng,
+    state: State,
+    health: Health,
     requests: BTreeMap<String, u64>,
     /// Injected faults; consulted by [`GatewaySim::exchange`] only.
     pub faults: Faults,
@@ -92,6 +142,8 @@ impl GatewaySim {
         Self {
             options,
             rng,
+            state: State::default(),
+            health: Health::default(),
             requests: BTreeMap::new(),
             faults: Faults::default(),
         }
@@ -116,15 +168,95 @@ impl GatewaySim {
         now: Timestamp,
         upstream: &mut dyn Upstream,
     ) -> Response<Bytes> {
-        let _ = (&self.options, &self.rng, request, now, upstream);
-        let mut response = Response::new(Bytes::from_static(b"not yet"));
-        *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
-        response
+        let path = request.uri().path();
+        let route = if proxy::concerns(path) {
+            path.split('/').nth(2).unwrap_or_default().to_owned()
+        } else {
+            control::label(path)
+        };
+        *self
+            .requests
+            .entry(format!("{} {route}", request.method()))
+            .or_default() += 1;
+        if proxy::concerns(path) {
+            let mut proxy = Proxy {
+                options: &self.options,
+                state: &mut self.state,
+                health: &mut self.health,
+                rng: &mut self.rng,
+                upstream,
+                now,
+            };
+            return proxy.answer(request);
+        }
+        if path.starts_with("/gateway/") || path == "/entity" {
+            let mut control = Control {
+                options: &self.options,
+                state: &mut self.state,
+                rng: &mut self.rng,
+                upstream,
+                now,
+            };
+            return control.answer(request);
+        }
+        if path == "/trino-gateway/readyz" || path == "/trino-gateway/livez" {
+            return Response::new(Bytes::from_static(b"OK"));
+        }
+        Denied::plain(http::StatusCode::NOT_FOUND, "no such route").into()
     }
 
-    /// How often each route was asked, by `"<VERB> <route>"`, such as `"POST members/admit"`.
+    /// One round of the health monitor: asks every ACTIVE member who it is. Only orders members.
+    pub fn monitor(&mut self, upstream: &mut dyn Upstream) {
+        for member in self.state.pools.values().flat_map(|pool| pool.members.values()) {
+            if member.phase == Phase::Active {
+                let answers = probe::probe(upstream, &member.url).is_ok();
+                self.health.note(&member.incarnation, answers);
+            }
+        }
+    }
+
+    /// How often each route was asked, by `"<VERB> <route>"`, such as `"POST members/admit"` or
+    /// `"GET statement"`. Requests that never arrived are not counted.
     #[must_use]
     pub const fn requests(&self) -> &BTreeMap<String, u64> {
         &self.requests
+    }
+
+    /// A pool, for whoever checks the simulation.
+    #[must_use]
+    pub fn pool(&self, pool: &str) -> Option<PoolState> {
+        serde_json::from_value(self.state.pools.get(pool)?.to_json()).ok()
+    }
+
+    /// Every member of a pool, by instance id, for whoever checks the simulation.
+    #[must_use]
+    pub fn members(&self, pool: &str, now: Timestamp) -> Vec<MemberView> {
+        let Some(pool) = self.state.pools.get(pool) else {
+            return Vec::new();
+        };
+        let view = |row| {
+            let ledger = &self.state.ledger;
+            Some(MemberView {
+                member: serde_json::from_value(pool.member_json(row, ledger, now)).ok()?,
+                obligations: serde_json::from_value(Pool::obligations_json(row, ledger, now)).ok()?,
+                url: row.url.clone(),
+            })
+        };
+        pool.members.values().filter_map(view).collect()
+    }
+
+    /// Opens a publication in a pool: until it is closed, only members of `target_revision` are admitted.
+    pub fn open_publication(&mut self, pool: &str, id: &str, target_revision: &str) {
+        if let Some(pool) = self.state.pools.get_mut(pool) {
+            pool.publications
+                .push((id.to_owned(), target_revision.to_owned()));
+        }
+    }
+
+    /// Commits or abandons a publication.
+    pub fn close_publication(&mut self, pool: &str, id: &str) {
+        if let Some(pool) = self.state.pools.get_mut(pool) {
+            pool.publications.retain(|(open, _)| open != id);
+        }
     }
 }
