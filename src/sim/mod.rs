@@ -6,7 +6,9 @@
 //! clients and from the simulated servers' own logs.
 
 pub mod clients;
+pub mod faults;
 pub mod gateway;
 pub mod kube;
 pub mod scenario;
 pub mod trino;
+pub mod world;

@@ -1,0 +1,5 @@
+//! The joined world.
+
+mod clock;
+
+pub use clock::{SimClock, SimEntropy};
