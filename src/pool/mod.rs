@@ -26,3 +26,6 @@ pub mod protection;
 pub mod recovery;
 pub mod settle;
 pub mod step;
+
+#[cfg(test)]
+pub(crate) mod testing;
