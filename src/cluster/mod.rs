@@ -17,5 +17,5 @@
 pub mod apply;
 pub mod decode;
 pub mod facts;
-pub mod keys;
+pub mod kubernetes;
 pub mod port;

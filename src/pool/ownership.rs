@@ -9,7 +9,7 @@ use super::ids::{Epoch, ObjectName, ObjectUid};
 use super::instance::{InstanceObjects, InstanceRow, ObjectRef};
 use super::observation::{Fault, OwnedWorkload};
 use crate::cluster::facts::{DeploymentFacts, ObjectFacts, OwnerRef, PodFacts, ReplicaSetFacts, Workload};
-use crate::cluster::keys::EPOCH_ANNOTATION;
+use crate::pool::names::ANNOTATION_EPOCH;
 
 /// Which Deployment of an instance.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ fn part_of(objects: &InstanceObjects, name: &ObjectName, uid: &ObjectUid) -> Opt
 
 /// An object made under a newer epoch means that this process is no longer the authority.
 fn epoch_fits(deployment: &DeploymentFacts, current: Epoch) -> Result<(), String> {
-    let written = deployment.object.annotations.get(EPOCH_ANNOTATION);
+    let written = deployment.object.annotations.get(ANNOTATION_EPOCH);
     let Some(text) = written else {
         return Err("it carries no authority epoch".to_owned());
     };
@@ -325,7 +325,7 @@ mod tests {
         workload.deployments[0]
             .object
             .annotations
-            .insert(EPOCH_ANNOTATION.to_owned(), "8".to_owned());
+            .insert(ANNOTATION_EPOCH.to_owned(), "8".to_owned());
         workload.services[0].uid = "another".into();
         workload.deployments[1].object.uid = "another".into();
         let owned = prove_now(&workload);

@@ -24,8 +24,8 @@ use crate::cluster::facts::{
     ClaimFacts, ContainerFacts, DeploymentFacts, Grace, NodeFacts, ObjectFacts, ObjectKind, OwnerRef,
     PodFacts, ReplicaSetFacts, Workload,
 };
-use crate::cluster::keys;
 use crate::gateway::model::{Member, MemberPhase, Obligations, RetirementKind};
+use crate::pool::names;
 use crate::trino::port::CoordinatorInfo;
 
 /// Named ways to bend a `T`, for tables.
@@ -195,7 +195,7 @@ pub fn pod(name: &str, node: &str) -> PodFacts {
         name: name.into(),
         uid: PodUid::new(format!("pod-uid-{name}")),
         resource_version: "11".into(),
-        labels: BTreeMap::from([(keys::INSTANCE_LABEL.to_owned(), ID.to_owned())]),
+        labels: BTreeMap::from([(names::LABEL_INSTANCE.to_owned(), ID.to_owned())]),
         owners: Vec::new(),
         do_not_disrupt: Some("true".to_owned()),
         node: Some(node.into()),
@@ -225,11 +225,11 @@ fn object(kind: ObjectKind, reference: &ObjectRef) -> ObjectFacts {
         uid: reference.uid.clone(),
         resource_version: "1".into(),
         labels: BTreeMap::from([
-            (keys::INSTANCE_LABEL.to_owned(), ID.to_owned()),
-            (keys::POOL_LABEL.to_owned(), "analytics".to_owned()),
-            (keys::MANAGED_BY_LABEL.to_owned(), keys::MANAGED_BY.to_owned()),
+            (names::LABEL_INSTANCE.to_owned(), ID.to_owned()),
+            (names::LABEL_POOL.to_owned(), "analytics".to_owned()),
+            (names::LABEL_MANAGED_BY.to_owned(), names::MANAGED_BY.to_owned()),
         ]),
-        annotations: BTreeMap::from([(keys::EPOCH_ANNOTATION.to_owned(), EPOCH.to_string())]),
+        annotations: BTreeMap::from([(names::ANNOTATION_EPOCH.to_owned(), EPOCH.to_string())]),
         deleting: false,
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{fault, named};
 use crate::cluster::facts::{ObjectFacts, ObjectKind};
-use crate::cluster::keys::{
-    DIGEST_ANNOTATION, EPOCH_ANNOTATION, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL,
-};
 use crate::cluster::port::{Cluster, Created, Manifest};
 use crate::pool::ids::{Digest, Epoch, InstanceId, Namespace, ObjectName, ObjectUid};
 use crate::pool::instance::{InstanceObjects, ObjectRef};
+use crate::pool::names::{
+    ANNOTATION_EPOCH, ANNOTATION_SPEC_DIGEST, LABEL_INSTANCE, LABEL_MANAGED_BY, MANAGED_BY,
+};
 use crate::pool::observation::Fault;
 use crate::pool::step::Apply;
 
@@ -136,18 +136,18 @@ fn adopt(found: &ObjectFacts, expected: &Expected) -> Result<ObjectUid, Box<Appl
     let subject = named(found.kind, &found.namespace, &found.name);
     let foreign = |why: String| Err(Box::new(Apply::Foreign(format!("{subject} {why}"))));
     let label = |key: &str| found.labels.get(key).map_or("", String::as_str);
-    if label(MANAGED_BY_LABEL) != MANAGED_BY {
-        return foreign(format!("is managed by {:?}, not by us", label(MANAGED_BY_LABEL)));
+    if label(LABEL_MANAGED_BY) != MANAGED_BY {
+        return foreign(format!("is managed by {:?}, not by us", label(LABEL_MANAGED_BY)));
     }
-    if label(INSTANCE_LABEL) != expected.instance.as_str() {
-        return foreign(format!("belongs to instance {:?}", label(INSTANCE_LABEL)));
+    if label(LABEL_INSTANCE) != expected.instance.as_str() {
+        return foreign(format!("belongs to instance {:?}", label(LABEL_INSTANCE)));
     }
     let annotation = |key: &str| found.annotations.get(key).map_or("", String::as_str);
-    match annotation(EPOCH_ANNOTATION).parse().map(Epoch::new) {
+    match annotation(ANNOTATION_EPOCH).parse().map(Epoch::new) {
         Err(_) => {
             return foreign(format!(
                 "has no readable epoch: {:?}",
-                annotation(EPOCH_ANNOTATION)
+                annotation(ANNOTATION_EPOCH)
             ));
         }
         Ok(epoch) if epoch > expected.epoch => {
@@ -158,10 +158,10 @@ fn adopt(found: &ObjectFacts, expected: &Expected) -> Result<ObjectUid, Box<Appl
         }
         Ok(_) => {}
     }
-    if annotation(DIGEST_ANNOTATION) != expected.digest.as_str() {
+    if annotation(ANNOTATION_SPEC_DIGEST) != expected.digest.as_str() {
         return foreign(format!(
             "was made of other content: digest {:?}",
-            annotation(DIGEST_ANNOTATION)
+            annotation(ANNOTATION_SPEC_DIGEST)
         ));
     }
     if found.deleting {

@@ -7,8 +7,11 @@ use super::conditions::Conditions;
 use super::fields::{annotation, at, deleting, filled, flag, list, owners, required, text, time};
 use super::go_duration::parse_go_duration;
 use crate::cluster::facts::{ClaimFacts, Grace, NodeFacts, Taint};
-use crate::cluster::keys::{NODE_REPLACEMENT, TERMINATION_TIMESTAMP};
 use crate::pool::ids::{ClaimName, ClaimUid, NodeName, NodeUid, ProviderId, ResourceVersion};
+use crate::pool::names::ANNOTATION_NODE_REPLACEMENT;
+
+/// When protected pods will be ended (kubernetes-sigs/karpenter pkg/apis/v1/labels.go).
+const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 /// A Node.
 pub fn node(value: &Value) -> Result<NodeFacts, DecodeError> {
@@ -27,7 +30,7 @@ pub fn node(value: &Value) -> Result<NodeFacts, DecodeError> {
             .iter()
             .map(taint)
             .collect::<Result<_, _>>()?,
-        cordon_mark: annotation(value, NODE_REPLACEMENT)?.map(str::to_owned),
+        cordon_mark: annotation(value, ANNOTATION_NODE_REPLACEMENT)?.map(str::to_owned),
         ready: Conditions::of(value)?.is_true("Ready"),
     })
 }

@@ -8,8 +8,8 @@ use super::DecodeError;
 use super::conditions::Conditions;
 use super::fields::{annotation, at, count, deleting, filled, list, owners, required, text, texts, time};
 use crate::cluster::facts::{ContainerFacts, PodFacts};
-use crate::cluster::keys::DO_NOT_DISRUPT;
 use crate::pool::ids::{ContainerId, NodeName, ObjectName, PodUid, ResourceVersion};
+use crate::pool::names::ANNOTATION_DO_NOT_DISRUPT;
 
 /// A pod, whoever owns it.
 pub fn pod(value: &Value) -> Result<PodFacts, DecodeError> {
@@ -22,7 +22,7 @@ pub fn pod(value: &Value) -> Result<PodFacts, DecodeError> {
         ),
         labels: texts(value, &["metadata", "labels"])?,
         owners: owners(value)?,
-        do_not_disrupt: annotation(value, DO_NOT_DISRUPT)?.map(str::to_owned),
+        do_not_disrupt: annotation(value, ANNOTATION_DO_NOT_DISRUPT)?.map(str::to_owned),
         node: filled(value, &["spec", "nodeName"])?.map(NodeName::from),
         finished: matches!(text(value, &["status", "phase"])?, Some("Succeeded" | "Failed")),
         terminating: deleting(value)?,

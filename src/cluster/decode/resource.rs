@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::DecodeError;
 use super::fields::{at, count, deleting, filled, list, required, time};
 use crate::cluster::facts::{LeaseFacts, PoolResource};
-use crate::cluster::keys::POOL_FINALIZER;
 use crate::pool::ids::{Namespace, ObjectName, ObjectUid, ResourceVersion, SpecGeneration, StoreId};
+use crate::pool::names::FINALIZER;
 
 /// A TrinoPool. Its spec is handed on as it is, `null` when absent: validating it is the rules' part.
 pub fn pool(value: &Value) -> Result<PoolResource, DecodeError> {
@@ -24,7 +24,7 @@ pub fn pool(value: &Value) -> Result<PoolResource, DecodeError> {
         deleting: deleting(value)?,
         finalizer: list(value, &["metadata", "finalizers"])?
             .iter()
-            .any(|finalizer| finalizer.as_str() == Some(POOL_FINALIZER)),
+            .any(|finalizer| finalizer.as_str() == Some(FINALIZER)),
         spec: at(value, &["spec"])?.cloned().unwrap_or(Value::Null),
         store: filled(value, &["status", "storeId"])?.map(StoreId::from),
     })
