@@ -223,6 +223,7 @@ fn segment(text: &str) -> Result<String, GatewayFault> {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
+            encoded.push('%');
             for digit in [byte >> 4, byte & 0xf] {
                 encoded.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
             }
