@@ -19,3 +19,4 @@ pub mod decode;
 pub mod facts;
 pub mod kubernetes;
 pub mod port;
+pub mod resource;

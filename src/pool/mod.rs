@@ -26,6 +26,7 @@ pub mod protection;
 pub mod recovery;
 pub mod settle;
 pub mod step;
+pub mod validate;
 
 #[cfg(test)]
 pub(crate) mod testing;
