@@ -17,6 +17,18 @@
 //! predecessor, and none does anything in `post_stop`: whatever a dead actor left undone is derived
 //! again from the store and the world.
 
+mod effects;
+mod faults;
+mod inspect;
+pub mod instance;
 pub mod inventory;
 pub mod leadership;
+pub mod messages;
+pub mod pool;
 pub mod ports;
+pub mod status;
+pub mod supervisor;
+
+pub use ports::{LeaseSettings, Ports, Settings};
+pub use status::ProcessStatus;
+pub use supervisor::{Handle, StartError, start};

@@ -1,0 +1,374 @@
+//! One instance after the other, step by step, until it waits.
+//!
+//! The rules say what is next; here it is journaled, performed and settled. After a step that succeeded
+//! the instance goes on at once with what it sees then, not at the next tick (weakness 20).
+
+use super::Brain;
+use super::children::Job;
+use crate::actors::messages::Performed;
+use crate::gateway::model::{MemberAction, MemberRequest};
+use crate::pool::desired::{DesiredPool, Timings};
+use crate::pool::ids::InstanceId;
+use crate::pool::lifecycle::{self, Needs};
+use crate::pool::observation::{Observation, Reading};
+use crate::pool::outdated::blueprint_digest;
+use crate::pool::phase::Phase;
+use crate::pool::settle;
+use crate::pool::step::{Effect, EffectOutcome, Next, RowChange, StepContext, WaitReason, Waiting};
+use crate::store::port::{Committed, StepOutcome, Write};
+use crate::telemetry::counters::{COUNTERS, bump};
+
+/// Steps of one instance in one round: more than a whole life has, so only a loop ever meets it.
+pub(super) const MAX_STEPS: u32 = 16;
+
+impl Brain {
+    /// Takes steps until the instance waits, or waits for an answer.
+    pub(super) async fn drive(&mut self, id: &InstanceId) {
+        self.steps(id).await;
+        self.plan_when_settled().await;
+    }
+
+    /// The same without planning, while other instances have yet to take theirs.
+    pub(super) async fn steps(&mut self, id: &InstanceId) {
+        while self.step(id).await {}
+    }
+
+    /// One step; whether another may follow at once.
+    async fn step(&mut self, id: &InstanceId) -> bool {
+        if !self.may_act() {
+            return false;
+        }
+        let Some(ctx) = self.context(id) else { return false };
+        let now = self.ports.clock.now();
+        let Some(live) = self.live.get_mut(id) else {
+            return false;
+        };
+        if !live.is_idle() || live.row.phase.is_terminal() {
+            return false;
+        }
+        let Some(seen) = live.seen.clone() else {
+            return false;
+        };
+        if live.steps >= MAX_STEPS {
+            return false;
+        }
+        let next = lifecycle::next(&live.row, &seen, &ctx, now);
+        match next {
+            Next::Wait(waiting) => {
+                self.wait(id, waiting).await;
+                false
+            }
+            Next::Record(change) => {
+                live.steps += 1;
+                self.record(id, &change).await
+            }
+            Next::Perform(effect) => {
+                live.steps += 1;
+                self.perform(id, *effect).await;
+                false
+            }
+        }
+    }
+
+    async fn wait(&mut self, id: &InstanceId, waiting: Waiting) {
+        let fence = waiting.reason == WaitReason::FenceRegistration;
+        let progressed = self.live.get_mut(id).is_some_and(|live| {
+            live.waiting = Some(waiting);
+            live.progressed
+        });
+        if fence && self.registration_sent_under_this_epoch(id) {
+            self.raise_epoch().await;
+        }
+        if progressed && self.round.is_none() {
+            // The planner should see it soon.
+            if let Some(live) = self.live.get_mut(id) {
+                live.progressed = false;
+            }
+            self.hurry();
+        }
+    }
+
+    async fn record(&mut self, id: &InstanceId, change: &RowChange) -> bool {
+        let writes = self.change_writes(id, change);
+        if writes.is_empty() {
+            // A change of nothing would be asked for again and again.
+            tracing::warn!(pool = %self.pool, instance = %id, "the rules asked for an empty change");
+            return false;
+        }
+        if self.commit(writes).await.is_none() {
+            return false;
+        }
+        self.go_on(id, change.to.is_some()).await
+    }
+
+    /// Goes on with what was seen, or looks again when the next decision needs more.
+    async fn go_on(&mut self, id: &InstanceId, look_again: bool) -> bool {
+        let needs = self.needs(id);
+        let Some(live) = self.live.get_mut(id) else {
+            return false;
+        };
+        if live.row.phase.is_terminal() {
+            live.retire_actor();
+            live.waiting = None;
+            self.hurry();
+            return false;
+        }
+        let covered = live.seen.as_ref().is_some_and(|seen| covers(seen, needs));
+        if covered && !look_again {
+            return true;
+        }
+        if needs == Needs::default() {
+            return live.seen.is_some();
+        }
+        self.ask(id, Job::Inspect(needs)).await;
+        false
+    }
+
+    /// Performs an effect; a member request is journaled first, and what the journal holds is sent.
+    pub(super) async fn perform(&mut self, id: &InstanceId, effect: Effect) {
+        if let Some(waiting) = self.gateway_gate(&effect) {
+            return self.wait(id, waiting).await;
+        }
+        let effect = match effect {
+            Effect::Member(request) => {
+                let Some(results) = self.commit(vec![Write::BeginStep(request.clone())]).await else {
+                    return;
+                };
+                let request = match results.into_iter().next() {
+                    Some(Committed::Recorded(step)) => match step.outcome {
+                        // The recorded request is replayed, whatever was in mind (S9).
+                        StepOutcome::Unknown | StepOutcome::Applied => step.request,
+                        StepOutcome::Refused => request,
+                    },
+                    Some(Committed::Done | Committed::Kept) | None => request,
+                };
+                let key = (request.operation.clone(), request.step.clone());
+                self.sent_under.insert(key, self.epoch());
+                Effect::Member(request)
+            }
+            Effect::ApplyObjects
+            | Effect::EnsureBackend(_)
+            | Effect::CheckCandidate
+            | Effect::Validate
+            | Effect::DeleteObjects
+            | Effect::RemoveBackend(_) => effect,
+        };
+        self.ask(id, Job::Effect(Box::new(effect))).await;
+    }
+
+    /// Gateway steps wait for the gateway to accept this authority; nothing else does.
+    fn gateway_gate(&self, effect: &Effect) -> Option<Waiting> {
+        match effect {
+            Effect::Member(_) | Effect::EnsureBackend(_) | Effect::RemoveBackend(_) => {}
+            Effect::ApplyObjects | Effect::CheckCandidate | Effect::Validate | Effect::DeleteObjects => {
+                return None;
+            }
+        }
+        if self.gateway.accepts(self.epoch()) {
+            return None;
+        }
+        let why = self.gateway.fault.as_ref().map_or_else(
+            || "it has not been told yet".to_owned(),
+            |fault| format!("{}: {}", fault.label, fault.detail),
+        );
+        Some(Waiting {
+            reason: WaitReason::Unknown,
+            detail: format!("the gateway has not accepted epoch {}: {why}", self.epoch()),
+            deadline: None,
+        })
+    }
+
+    pub(super) async fn performed(&mut self, performed: Performed) {
+        let Performed {
+            ticket,
+            instance,
+            effect,
+            outcome,
+        } = performed;
+        if self.take_outstanding(&instance, ticket, "Performed").is_none() {
+            return;
+        }
+        self.settle(&instance, effect, outcome).await;
+    }
+
+    /// Records what came of an effect, and goes on.
+    pub(super) async fn settle(&mut self, id: &InstanceId, effect: Effect, outcome: EffectOutcome) {
+        bump(
+            &COUNTERS.effects,
+            &[("effect", effect.label()), ("outcome", label(&outcome))],
+        );
+        let Some(mut ctx) = self.context(id) else { return };
+        let now = self.ports.clock.now();
+        let Some(live) = self.live.get(id) else { return };
+        let settled = settle::settle(&live.row, &effect, &outcome, &ctx, now);
+        settle::remember(&mut ctx, &effect, &outcome);
+        if let Some(live) = self.live.get_mut(id) {
+            live.confirmed = ctx.confirmed;
+            live.fresh_placement = ctx.fresh_placement;
+        }
+        if settled.fenced {
+            return self.end_term("gateway");
+        }
+        let mut writes = Vec::new();
+        if let (Effect::Member(request), Some(step)) = (&effect, settled.step) {
+            writes.push(Write::FinishStep {
+                operation: request.operation.clone(),
+                step: request.step.clone(),
+                outcome: step,
+            });
+        }
+        if let Some(change) = &settled.change {
+            writes.extend(self.change_writes(id, change));
+        }
+        if !writes.is_empty() && self.commit(writes).await.is_none() {
+            // The step stays open in the journal and is replayed.
+            return self.plan_when_settled().await;
+        }
+        if let Some(waiting) = settled.waiting {
+            self.wait(id, waiting).await;
+            if let Some(live) = self.live.get_mut(id) {
+                // It said that it waits: nothing more in this round.
+                live.steps = MAX_STEPS;
+            }
+            self.pump(id).await;
+            return self.plan_when_settled().await;
+        }
+        if self.go_on(id, changes_the_world(&effect)).await {
+            self.drive(id).await;
+        } else {
+            self.plan_when_settled().await;
+        }
+    }
+
+    /// Everything a decision about this instance may take into account.
+    pub(super) fn context(&self, id: &InstanceId) -> Option<StepContext> {
+        let identity = self.identity.as_ref()?;
+        let live = self.live.get(id)?;
+        let desired = self.desired();
+        let open_step = self
+            .open_steps
+            .iter()
+            .find(|step| step.request.instance == *id)
+            .map(|step| step.request.clone());
+        let mut confirmed = live.confirmed;
+        confirmed.registration_fenced = self.registration_fenced(id, open_step.as_ref());
+        Some(StepContext {
+            pool: identity.routing_group.clone(),
+            epoch: self.epoch(),
+            owner: self.owner.clone(),
+            min_serving: desired.map_or(1, |desired| desired.min_serving),
+            serving: self.serving(),
+            desired_digest: desired.map(|desired| blueprint_digest(&desired.blueprint)),
+            desired_release: desired.map(|desired| desired.blueprint.release.clone()),
+            timings: desired.map_or_else(Timings::default, |desired: &DesiredPool| desired.timings.clone()),
+            node_checks: self.nodes().is_some(),
+            probes_trusted: self.probes_trusted(),
+            failing_for: live.failing_for,
+            open_step,
+            recovery: self
+                .recoveries
+                .iter()
+                .find(|recovery| recovery.instance == *id)
+                .cloned(),
+            fresh_placement: live.fresh_placement.clone(),
+            desired_instances: desired.map_or(0, |desired| desired.instances),
+            gateway_pool: self.gateway.pool.clone(),
+            confirmed,
+        })
+    }
+
+    /// Instances whose rows serve.
+    pub(super) fn serving(&self) -> u32 {
+        let serving = self.live.values().filter(|live| live.row.phase == Phase::Serving);
+        u32::try_from(serving.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether an open registration can no longer be applied (S9): the gateway accepted this epoch, the
+    /// request was not sent under it, and the member was read after that.
+    fn registration_fenced(&self, id: &InstanceId, open: Option<&MemberRequest>) -> bool {
+        let Some(request) = open.filter(|request| is_registration(request)) else {
+            return false;
+        };
+        let key = (request.operation.clone(), request.step.clone());
+        let sent_now = self.sent_under.get(&key) == Some(&self.epoch());
+        let seen = self.live.get(id).and_then(|live| live.seen.as_ref());
+        let read_after = match (seen, self.gateway.confirmed_at) {
+            (Some(seen), Some(accepted)) => seen.member != Reading::NotAsked && seen.at > accepted,
+            (Some(_), None) | (None, _) => false,
+        };
+        !sent_now && read_after && self.gateway.accepts(self.epoch())
+    }
+
+    fn registration_sent_under_this_epoch(&self, id: &InstanceId) -> bool {
+        self.open_steps
+            .iter()
+            .filter(|step| step.request.instance == *id && is_registration(&step.request))
+            .any(|step| {
+                let key = (step.request.operation.clone(), step.request.step.clone());
+                self.sent_under.get(&key) == Some(&self.epoch())
+            })
+    }
+}
+
+fn is_registration(request: &MemberRequest) -> bool {
+    match &request.action {
+        MemberAction::Register(_) => true,
+        MemberAction::Admit { .. }
+        | MemberAction::Drain { .. }
+        | MemberAction::Seal { .. }
+        | MemberAction::Suspect { .. }
+        | MemberAction::Lost { .. }
+        | MemberAction::Retire { .. }
+        | MemberAction::Retired { .. } => false,
+    }
+}
+
+/// Whether what was seen before the effect may be out of date after it.
+const fn changes_the_world(effect: &Effect) -> bool {
+    match effect {
+        Effect::ApplyObjects | Effect::Member(_) | Effect::DeleteObjects | Effect::RemoveBackend(_) => true,
+        Effect::EnsureBackend(_) | Effect::CheckCandidate | Effect::Validate => false,
+    }
+}
+
+/// Whether everything that is needed was asked, answered or not.
+fn covers(seen: &Observation, needs: Needs) -> bool {
+    let asked = |needed: bool, not_asked: bool| !needed || !not_asked;
+    asked(needs.workload, seen.workload == Reading::NotAsked)
+        && asked(needs.member, seen.member == Reading::NotAsked)
+        && asked(needs.obligations, seen.obligations == Reading::NotAsked)
+        && asked(needs.info, seen.info == Reading::NotAsked)
+        && asked(needs.endpoint, seen.endpoint == Reading::NotAsked)
+        && asked(needs.placement, seen.placement == Reading::NotAsked)
+        && asked(needs.namespace_pods, seen.namespace_pods == Reading::NotAsked)
+}
+
+fn label(outcome: &EffectOutcome) -> &'static str {
+    use crate::gateway::port::Outcome;
+    use crate::pool::observation::Validation;
+    use crate::pool::step::{Apply, Deletion};
+    match outcome {
+        EffectOutcome::Applied(Apply::Complete(_)) => "complete",
+        EffectOutcome::Applied(Apply::Foreign(_)) | EffectOutcome::Deleted(Deletion::Foreign(_)) => "foreign",
+        EffectOutcome::Applied(Apply::Refused(_))
+        | EffectOutcome::Backend(Outcome::Refused(_))
+        | EffectOutcome::Member(Outcome::Refused(_)) => "refused",
+        EffectOutcome::Applied(Apply::Unknown(_))
+        | EffectOutcome::Deleted(Deletion::Unknown(_))
+        | EffectOutcome::Backend(Outcome::Unknown(_))
+        | EffectOutcome::Member(Outcome::Unknown(_)) => "unknown",
+        EffectOutcome::Backend(Outcome::Applied(())) | EffectOutcome::Member(Outcome::Applied(_)) => {
+            "applied"
+        }
+        EffectOutcome::Backend(Outcome::Replayed(())) | EffectOutcome::Member(Outcome::Replayed(_)) => {
+            "replayed"
+        }
+        EffectOutcome::Checked(_) => "checked",
+        EffectOutcome::Validated(Validation::Proven(_)) => "proven",
+        EffectOutcome::Validated(Validation::NotReady(_)) => "not_ready",
+        EffectOutcome::Validated(Validation::OtherProcess(_)) => "other_process",
+        EffectOutcome::Deleted(Deletion::Absent) => "absent",
+        EffectOutcome::Deleted(Deletion::Remaining(_)) => "remaining",
+        EffectOutcome::Interrupted => "interrupted",
+    }
+}

@@ -1,0 +1,224 @@
+//! What an inspection brought: evidence is durable before anything else happens, then nodes are
+//! cordoned, and only on the strength of a durable row and a clean inspection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Brain;
+use super::children::Job;
+use crate::actors::messages::{CordonOutcome, Cordoned, Inspected};
+use crate::actors::status::Probes;
+use crate::pool::health::{self, Failing, Health};
+use crate::pool::ids::InstanceId;
+use crate::pool::observation::{Fault, Reading};
+use crate::pool::phase::Phase;
+use crate::pool::{cordon, evidence};
+use crate::store::port::{Committed, Write};
+use crate::telemetry::events::{CordonAttempted, ReplacementAccepted};
+
+impl Brain {
+    pub(super) async fn inspected(&mut self, inspected: Inspected) {
+        let Inspected {
+            ticket,
+            instance,
+            observation,
+            faults,
+            nodes,
+        } = inspected;
+        if self.take_outstanding(&instance, ticket, "Inspected").is_none() {
+            return;
+        }
+        let Some(live) = self.live.get_mut(&instance) else {
+            return;
+        };
+        live.faults.extend(faults);
+        if observation.placement != Reading::NotAsked {
+            live.nodes = nodes;
+        }
+        live.seen = Some(Arc::new(observation));
+        self.inspection_ended(&instance).await;
+    }
+
+    /// Records what was seen of an instance's nodes and health. Positive evidence is kept whatever else
+    /// went wrong in the same look (L3).
+    pub(super) async fn absorb(&mut self, id: &InstanceId) {
+        let now = self.ports.clock.now();
+        let Some(live) = self.live.get_mut(id) else { return };
+        let Some(seen) = live.seen.clone() else { return };
+        live.note_health(&seen, now);
+        if let Some(Some(obligations)) = seen.obligations.seen() {
+            live.outstanding_work = Some(obligations.outstanding());
+        }
+        let report = match &seen.placement {
+            Reading::Seen(report) => report,
+            Reading::Unknown(fault) => {
+                live.faults.push(fault.clone());
+                return;
+            }
+            Reading::NotAsked => return,
+        };
+        live.placement = Some(report.clone());
+        live.faults.extend(report.faults.iter().cloned());
+        let protected = live.faults.is_empty();
+        let writes = evidence::records(&live.row, report, now);
+        if self.authority.is_none() || self.ended {
+            return;
+        }
+        if !writes.is_empty() {
+            let Some(results) = self.commit(writes.clone()).await else {
+                // Not durable: nothing may rest on it (R04).
+                return;
+            };
+            self.tell_accepted(id, &writes, &results);
+        }
+        // Only a look without any fault proves enough for a write on a shared node (L3).
+        if report.clean && protected && self.may_act() {
+            let orders = self
+                .live
+                .get(id)
+                .map(|live| cordon::to_cordon(&live.row, report))
+                .unwrap_or_default();
+            for order in orders {
+                self.ask(id, Job::Cordon(Box::new(order))).await;
+            }
+        }
+    }
+
+    fn tell_accepted(&mut self, id: &InstanceId, writes: &[Write], results: &[Committed]) {
+        for (write, result) in writes.iter().zip(results) {
+            if let (Write::RecordEvidence { evidence, .. }, Committed::Done) = (write, result) {
+                ReplacementAccepted {
+                    pool: &self.pool,
+                    instance: id,
+                    evidence,
+                }
+                .emit();
+                let message = format!(
+                    "instance {id} will be replaced: node {} ({}) is {}",
+                    evidence.node_name,
+                    evidence.nodeclaim_name,
+                    evidence.reason.as_str()
+                );
+                self.announce(false, "ReplacementAccepted", message);
+            }
+        }
+    }
+
+    pub(super) async fn cordoned(&mut self, cordoned: Cordoned) {
+        let Cordoned {
+            ticket,
+            instance,
+            order,
+            outcome,
+        } = cordoned;
+        if self.take_outstanding(&instance, ticket, "Cordoned").is_none() {
+            return;
+        }
+        let (detail, fault) = match &outcome {
+            CordonOutcome::Applied => ("", None),
+            CordonOutcome::LeftAlone(why) | CordonOutcome::Conflict(why) => (why.as_str(), None),
+            CordonOutcome::Denied(why) => {
+                let fault = Fault {
+                    label: "CordonDenied",
+                    subject: format!("node {}", order.node),
+                    detail: why.clone(),
+                };
+                (why.as_str(), Some(fault))
+            }
+            CordonOutcome::Unknown(fault) => (fault.detail.as_str(), Some(fault.clone())),
+        };
+        CordonAttempted {
+            pool: &self.pool,
+            instance: &instance,
+            node: &order.node,
+            node_uid: &order.node_uid,
+            outcome: outcome.label(),
+            detail,
+        }
+        .emit();
+        if let Some(live) = self.live.get_mut(&instance) {
+            live.cordon_fault = fault;
+        }
+        self.rest(&instance).await;
+    }
+
+    /// The instance is free again: what is queued, else its next step.
+    pub(super) async fn rest(&mut self, id: &InstanceId) {
+        let idle = self.live.get(id).is_some_and(super::children::Live::is_idle);
+        if idle {
+            self.drive(id).await;
+        } else {
+            self.pump(id).await;
+        }
+    }
+
+    /// How many probes failed in this round, for S6.
+    pub(super) fn weigh_probes(&mut self) {
+        let mut probes = Probes::default();
+        for live in self.live.values().filter(|live| live.probed) {
+            probes.probed += 1;
+            probes.failing += u32::from(live.failing_for.is_some());
+        }
+        self.probes = probes;
+    }
+
+    /// Whether what the probes say may be told to the gateway.
+    pub(super) fn probes_trusted(&self) -> bool {
+        let others = self
+            .order
+            .as_ref()
+            .map(|order| order.other_probes)
+            .unwrap_or_default();
+        let pool = failing(self.probes);
+        let cluster = Failing {
+            failing: pool.failing + failing(others).failing,
+            probed: pool.probed + failing(others).probed,
+        };
+        health::probes_trusted(pool, cluster)
+    }
+}
+
+fn failing(probes: Probes) -> Failing {
+    Failing {
+        failing: usize::try_from(probes.failing).unwrap_or(usize::MAX),
+        probed: usize::try_from(probes.probed).unwrap_or(usize::MAX),
+    }
+}
+
+impl super::children::Live {
+    fn note_health(&mut self, seen: &crate::pool::observation::Observation, now: jiff::Timestamp) {
+        if !is_watched(self.row.phase) {
+            return;
+        }
+        let reading = health::read(&self.row, seen);
+        match &reading {
+            Health::Good | Health::Bad(_) => self.probed = true,
+            Health::Unknown(_) => {}
+        }
+        self.failing_for = self.health.push(&reading, now);
+    }
+
+    /// Whether it has been failing for long enough not to be counted on (local, and reversible).
+    pub(super) fn is_doubtful(&self, suspect_after: Duration) -> bool {
+        self.failing_for
+            .is_some_and(|failing| failing >= suspect_after / 4)
+    }
+}
+
+/// Members whose process is expected to answer.
+const fn is_watched(phase: Phase) -> bool {
+    match phase {
+        Phase::Admitted | Phase::Serving | Phase::Draining | Phase::Sealed => true,
+        Phase::Pending
+        | Phase::Creating
+        | Phase::Preparing
+        | Phase::Validating
+        | Phase::Retiring
+        | Phase::Retired
+        | Phase::Suspect
+        | Phase::Lost
+        | Phase::FailureRetired
+        | Phase::FailedPreparing
+        | Phase::Unrecognised => false,
+    }
+}

@@ -1,0 +1,299 @@
+//! The actor of one pool: the only writer of its rows, its journal and its evidence.
+//!
+//! ```text
+//!   Tick ─▶ desired ─▶ authority ─▶ inspections ─▶ evidence ─▶ cordons ─▶ advance ─▶ plan ─▶ report
+//!          (desired)   (authority)  (children)    (evidence)             (advance)  (planning) (status)
+//! ```
+//!
+//! Everything that can take long is done by its instances or by a task, and comes back as a message, so
+//! that one slow answer costs its own instance and nobody else. The store is the one thing it waits
+//! for, and never longer than a limit: without the store nothing may be decided.
+
+mod advance;
+mod authority;
+mod children;
+mod desired;
+mod evidence;
+mod journal;
+mod orphans;
+mod planning;
+mod status;
+mod tick;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::task::JoinSet;
+
+use self::authority::{GatewayLink, World};
+use self::children::Live;
+use self::journal::StoreFault;
+use self::status::Published;
+use self::tick::Round;
+use super::inventory::Snapshot;
+use super::messages::{PoolMsg, SupervisorMsg, TickOrder};
+use super::ports::{Ports, Settings};
+use super::status::{Counts, PlanStatus, Probes};
+use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode};
+use crate::pool::ids::{Epoch, InstanceId, OperationId, OwnerId, PoolId, StepId, StoreId, TickId};
+use crate::pool::observation::Fault;
+use crate::store::port::{Authority, JournalStep, PoolIdentity, PoolRow, Recovery};
+
+/// The actor.
+#[derive(Debug)]
+pub struct PoolActor;
+
+/// Which pool, and under whom.
+#[derive(Debug)]
+pub struct PoolArguments {
+    /// The pool.
+    pub pool: PoolId,
+    /// This process and term.
+    pub owner: OwnerId,
+    /// The world.
+    pub ports: Ports,
+    /// How the process runs.
+    pub settings: Settings,
+    /// Where reports go.
+    pub supervisor: ActorRef<SupervisorMsg>,
+}
+
+/// Everything the pool's actor remembers. All of it can be derived again from the store and the world.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Independent facts about one actor, each named.
+pub struct Brain {
+    pool: PoolId,
+    owner: OwnerId,
+    ports: Ports,
+    settings: Settings,
+    supervisor: ActorRef<SupervisorMsg>,
+    myself: ActorRef<PoolMsg>,
+    store_id: Option<StoreId>,
+    identity: Option<PoolIdentity>,
+    seeded: bool,
+    authority: Option<Authority>,
+    world: World,
+    surveying: bool,
+    row: Option<PoolRow>,
+    mode: PoolMode,
+    live: BTreeMap<InstanceId, Live>,
+    open_steps: Vec<JournalStep>,
+    recoveries: Vec<Recovery>,
+    /// Under which epoch each open step was last sent by this actor.
+    sent_under: BTreeMap<(OperationId, StepId), Epoch>,
+    gateway: GatewayLink,
+    order: Option<TickOrder>,
+    round: Option<Round>,
+    snapshot: Option<Arc<Snapshot>>,
+    plan: PlanStatus,
+    plan_waits_for_budget: bool,
+    faults: BTreeMap<&'static str, Fault>,
+    store_fault: Option<StoreFault>,
+    /// A commit's outcome is unknown: nothing is decided until the rows were read again.
+    must_reload: bool,
+    probes: Probes,
+    counts: Counts,
+    serial: u64,
+    /// A tick found the round still running.
+    coalesced: bool,
+    quiescing: bool,
+    ended: bool,
+    finished: bool,
+    /// The round in which the epoch was last raised (S9).
+    raised_in: Option<TickId>,
+    orphans_at: Option<Duration>,
+    published: Published,
+    /// Reads and writes that are under way outside the instances; they end with the actor.
+    tasks: JoinSet<()>,
+}
+
+impl Actor for PoolActor {
+    type Msg = PoolMsg;
+    type State = Brain;
+    type Arguments = PoolArguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<PoolMsg>,
+        arguments: PoolArguments,
+    ) -> Result<Brain, ActorProcessingErr> {
+        Ok(Brain::new(myself, arguments))
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<PoolMsg>,
+        message: PoolMsg,
+        brain: &mut Brain,
+    ) -> Result<(), ActorProcessingErr> {
+        if brain.ended {
+            return Ok(());
+        }
+        match message {
+            PoolMsg::Tick(order) => brain.tick(*order).await,
+            PoolMsg::Surveyed(survey) => brain.surveyed(*survey).await,
+            PoolMsg::Configured { attempt, outcome } => brain.configured(attempt, outcome),
+            PoolMsg::Read(read) => brain.round_read(*read).await,
+            PoolMsg::Inspected(inspected) => brain.inspected(*inspected).await,
+            PoolMsg::Cordoned(cordoned) => brain.cordoned(*cordoned).await,
+            PoolMsg::Admitted(performed) | PoolMsg::Retired(performed) | PoolMsg::Performed(performed) => {
+                brain.performed(*performed).await;
+            }
+            PoolMsg::Overdue { instance, ticket } => brain.overdue(&instance, ticket).await,
+            PoolMsg::RoundDue { tick, stage } => brain.round_due(tick, stage).await,
+            PoolMsg::ResourceWritten { what, result } => brain.resource_written(what, result),
+            PoolMsg::Listed(objects) => brain.listed(objects).await,
+            PoolMsg::OrphanDeleted(result) => brain.orphan_deleted(result),
+            PoolMsg::Quiesce => brain.quiescing = true,
+        }
+        brain.say_if_quiet();
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<PoolMsg>,
+        event: SupervisionEvent,
+        brain: &mut Brain,
+    ) -> Result<(), ActorProcessingErr> {
+        if brain.ended {
+            return Ok(());
+        }
+        let (cell, why) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, error.to_string()),
+            SupervisionEvent::ActorTerminated(cell, _, reason) => (cell, reason.unwrap_or_default()),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
+        };
+        brain.child_died(cell.get_id(), &why).await;
+        brain.say_if_quiet();
+        Ok(())
+    }
+}
+
+impl Brain {
+    fn new(myself: ActorRef<PoolMsg>, arguments: PoolArguments) -> Self {
+        let PoolArguments {
+            pool,
+            owner,
+            ports,
+            settings,
+            supervisor,
+        } = arguments;
+        Self {
+            pool,
+            owner,
+            ports,
+            settings,
+            supervisor,
+            myself,
+            store_id: None,
+            identity: None,
+            seeded: false,
+            authority: None,
+            world: World::default(),
+            surveying: false,
+            row: None,
+            mode: PoolMode::default(),
+            live: BTreeMap::new(),
+            open_steps: Vec::new(),
+            recoveries: Vec::new(),
+            sent_under: BTreeMap::new(),
+            gateway: GatewayLink::default(),
+            order: None,
+            round: None,
+            snapshot: None,
+            plan: PlanStatus::default(),
+            plan_waits_for_budget: false,
+            faults: BTreeMap::new(),
+            store_fault: None,
+            must_reload: false,
+            probes: Probes::default(),
+            counts: Counts::default(),
+            serial: 0,
+            coalesced: false,
+            quiescing: false,
+            ended: false,
+            finished: false,
+            raised_in: None,
+            orphans_at: None,
+            published: Published::default(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// The desired state in force: the last good one, whatever the resource says now.
+    fn desired(&self) -> Option<&DesiredPool> {
+        self.row.as_ref()?.desired.as_ref()?.as_ref().ok()
+    }
+
+    /// The node-replacement policy, while both switches are on.
+    fn nodes(&self) -> Option<NodeReplacement> {
+        let policy = &self.desired()?.node_replacement;
+        (self.settings.node_replacement && policy.enabled).then(|| policy.clone())
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.authority
+            .as_ref()
+            .map_or_else(Epoch::default, |authority| authority.epoch)
+    }
+
+    /// Whether anything may be decided and done now. Looking, and protecting pods, goes on without.
+    fn may_act(&self) -> bool {
+        !self.ended
+            && !self.quiescing
+            && !self.must_reload
+            && self.store_fault.is_none()
+            && self.authority.is_some()
+    }
+
+    /// Starts something that answers by a message.
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn(task);
+    }
+
+    /// Asks for a tick soon.
+    fn hurry(&self) {
+        // A dead supervisor takes this actor with it.
+        let _ = self.supervisor.send_message(SupervisorMsg::Early);
+    }
+
+    /// The term over this pool is over: nothing more is done, and the supervisor is told.
+    fn end_term(&mut self, refused_by: &'static str) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        crate::telemetry::events::AuthorityLost {
+            pool: &self.pool,
+            epoch: self.epoch(),
+            refused_by,
+        }
+        .emit();
+        let fenced = SupervisorMsg::Fenced(self.pool.clone());
+        let _ = self.supervisor.send_message(fenced);
+        self.myself.stop(Some("authority is elsewhere".to_owned()));
+    }
+
+    fn say_if_quiet(&self) {
+        if self.quiescing && self.live.values().all(Live::is_idle) {
+            let quiet = SupervisorMsg::Quiet(self.pool.clone());
+            let _ = self.supervisor.send_message(quiet);
+        }
+    }
+
+    /// Remembers or forgets a fault of the pool itself.
+    fn note(&mut self, about: &'static str, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => {
+                self.faults.insert(about, fault);
+            }
+            None => {
+                self.faults.remove(about);
+            }
+        }
+    }
+}

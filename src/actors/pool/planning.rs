@@ -1,0 +1,280 @@
+//! The plan of a round, and its at most one lifecycle action (S7).
+
+use super::Brain;
+use super::children::Live;
+use crate::actors::status::PlanStatus;
+use crate::cluster::facts::ClaimFacts;
+use crate::pool::desired::DesiredPool;
+use crate::pool::evidence::{Disruption, RecordedEvidence};
+use crate::pool::ids::{InstanceId, NodeName};
+use crate::pool::lifecycle;
+use crate::pool::outdated::{blueprint_digest, outdated};
+use crate::pool::plan::{
+    Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, ReplacementBudget, plan,
+};
+use crate::pool::step::Effect;
+use crate::store::port::{NewInstance, Write};
+use crate::telemetry::events::ActionStarted;
+
+/// Most nodes a new instance is steered away from (L5).
+const EXCLUDED_MAX: usize = 100;
+/// Ids tried before giving up for this round: each is 32 random bits.
+const ID_ATTEMPTS: u32 = 8;
+
+impl Brain {
+    /// Plans with what is known now, starts at most one action, and ends the round.
+    pub(super) async fn plan_now(&mut self) {
+        if self.may_act()
+            && let Some(input) = self.plan_input()
+        {
+            let plan = plan(&input);
+            tracing::debug!(pool = %self.pool, reason = %plan.reason, "plan");
+            self.plan_waits_for_budget = waits_for_budget(&plan.reason);
+            self.plan = PlanStatus {
+                label: plan.reason.label().to_owned(),
+                detail: plan.reason.to_string(),
+            };
+            self.act(plan).await;
+        } else if let Some(fault) = &self.store_fault {
+            self.plan = PlanStatus {
+                label: fault.fault.label.to_owned(),
+                detail: format!("nothing is decided: {}", fault.fault.detail),
+            };
+        } else if self.desired().is_none() {
+            self.plan = PlanStatus {
+                label: "NoDesiredState".to_owned(),
+                detail: "no valid desired state was ever recorded".to_owned(),
+            };
+        }
+        self.finish_round();
+    }
+
+    fn plan_input(&self) -> Option<PlanInput> {
+        let desired = self.desired()?;
+        let now = self.ports.clock.now();
+        let mut input = PlanInput::new(desired, self.mode.clone(), now);
+        input.failures = self
+            .row
+            .as_ref()
+            .map(|row| row.failures.clone())
+            .unwrap_or_default();
+        let permitted = self.order.as_ref().is_some_and(|order| order.may_replace);
+        input.budget = if permitted {
+            ReplacementBudget::Unlimited
+        } else {
+            ReplacementBudget::Left(0)
+        };
+        input.views = self.live.values().map(|live| view(live, desired)).collect();
+        Some(input)
+    }
+
+    async fn act(&mut self, plan: Plan) {
+        match plan.action {
+            Action::None => {}
+            Action::Create { repair_for } => self.create(repair_for, &plan.reason).await,
+            Action::Drain(id) => self.drain(&id, &plan.reason).await,
+        }
+    }
+
+    async fn create(&mut self, repair_for: Option<InstanceId>, reason: &PlanReason) {
+        let Some(blueprint) = self.desired().map(|desired| desired.blueprint.clone()) else {
+            return;
+        };
+        let Some(id) = self.new_id().await else { return };
+        let action = if repair_for.is_some() { "repair" } else { "create" };
+        let new = NewInstance {
+            id: id.clone(),
+            release: blueprint.release.clone(),
+            spec_digest: blueprint_digest(&blueprint),
+            blueprint,
+            repair_for,
+            excluded_nodes: self.leaving_nodes(),
+        };
+        if self
+            .commit(vec![Write::CreateInstance(Box::new(new))])
+            .await
+            .is_none()
+        {
+            return;
+        }
+        self.tell_action(&id, action, reason);
+        let store = self.ports.store.clone();
+        match self.call(store.instance(&id)).await {
+            Ok(Some(row)) => {
+                self.live.insert(id.clone(), Live::new(row));
+                self.start_created(&id).await;
+            }
+            // The next load brings it.
+            Ok(None) | Err(_) => self.must_reload = true,
+        }
+    }
+
+    /// The new row goes on at once; boxed, since its steps may end in the next plan.
+    async fn start_created(&mut self, id: &InstanceId) {
+        let needs = self.needs(id);
+        let now = self.ports.clock.now();
+        if needs == lifecycle::Needs::default() {
+            if let Some(live) = self.live.get_mut(id) {
+                let blank = crate::pool::observation::Observation::blank(now);
+                live.seen = Some(std::sync::Arc::new(blank));
+            }
+            Box::pin(self.steps(id)).await;
+        } else {
+            self.ask(id, super::children::Job::Inspect(needs)).await;
+        }
+    }
+
+    async fn drain(&mut self, id: &InstanceId, reason: &PlanReason) {
+        let Some(live) = self.live.get(id) else { return };
+        let Some(request) = lifecycle::drain_request(&live.row) else {
+            tracing::warn!(pool = %self.pool, instance = %id, "a drain was planned without a member");
+            return;
+        };
+        if !self.gateway.accepts(self.epoch()) {
+            // The reason of the plan stands; the drain starts once the gateway is back.
+            return;
+        }
+        self.tell_action(id, "drain", reason);
+        self.perform(id, Effect::Member(request)).await;
+    }
+
+    fn tell_action(&mut self, id: &InstanceId, action: &'static str, reason: &PlanReason) {
+        let text = reason.to_string();
+        ActionStarted {
+            pool: &self.pool,
+            instance: id,
+            action,
+            reason: &text,
+        }
+        .emit();
+        self.announce(false, reason.label(), format!("{action} {id}: {text}"));
+    }
+
+    /// An id that no row, retired ones included, ever had.
+    async fn new_id(&mut self) -> Option<InstanceId> {
+        let store = self.ports.store.clone();
+        for _ in 0..ID_ATTEMPTS {
+            let id = InstanceId::from_bits(self.ports.entropy.next_u64());
+            match self.call(store.instance(&id)).await {
+                Ok(None) => return Some(id),
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    tracing::warn!(pool = %self.pool, error = %error, "no new id: the store did not answer");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Nodes known to be leaving, most relevant first: those of this pool's own rows, deleting before
+    /// drifted, then those of the inventory, likewise (L5).
+    fn leaving_nodes(&self) -> Vec<NodeName> {
+        if self.nodes().is_none() {
+            return Vec::new();
+        }
+        let mut ranked: Vec<(u8, NodeName)> = Vec::new();
+        for live in self.live.values() {
+            let first = live.row.evidence.valid().map(|e| (&e.node_name, e.reason));
+            let further = live
+                .row
+                .replacement_nodes
+                .iter()
+                .map(|n| (&n.node_name, n.reason));
+            for (node, reason) in first.into_iter().chain(further) {
+                ranked.push((rank(reason), node.clone()));
+            }
+        }
+        let claims = self
+            .snapshot
+            .as_ref()
+            .and_then(|snapshot| snapshot.claims.as_ref().ok());
+        for claim in claims.iter().flat_map(|inventory| inventory.claims.values()) {
+            if let (Some(reason), Some(node)) = (leaving(claim), &claim.node) {
+                ranked.push((2 + rank(reason), node.clone()));
+            }
+        }
+        ranked.sort();
+        let mut nodes: Vec<NodeName> = Vec::new();
+        for (_, node) in ranked {
+            if nodes.len() < EXCLUDED_MAX && !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+
+    /// Whether a planned replacement holds a surge instance or a drain.
+    pub(super) fn is_replacing(&self) -> bool {
+        let serving_or_not = self.desired().map_or(0, |desired| desired.instances);
+        let live = self
+            .live
+            .values()
+            .filter(|live| live.row.phase.occupies_capacity());
+        let departing = self.live.values().any(|live| live.row.phase.is_departing());
+        let ordinary = live.filter(|live| !live.row.is_repair()).count();
+        departing || ordinary > usize::try_from(serving_or_not).unwrap_or(usize::MAX)
+    }
+}
+
+fn rank(reason: Disruption) -> u8 {
+    match reason {
+        Disruption::Deleting => 0,
+        Disruption::Drifted => 1,
+    }
+}
+
+fn leaving(claim: &ClaimFacts) -> Option<Disruption> {
+    if claim.deleted_at.is_some() {
+        Some(Disruption::Deleting)
+    } else {
+        claim.drifted.is_some().then_some(Disruption::Drifted)
+    }
+}
+
+fn waits_for_budget(reason: &PlanReason) -> bool {
+    matches!(reason, PlanReason::ClusterBudgetSpent { .. })
+}
+
+fn view(live: &Live, desired: &DesiredPool) -> InstanceView {
+    let row = &live.row;
+    InstanceView {
+        id: row.id.clone(),
+        phase: row.phase,
+        suspected_locally: live.is_doubtful(desired.timings.suspect_after),
+        member: row.member.as_ref().map(|member| member.phase),
+        outdated: outdated(&row.release, &row.spec_digest, &row.blueprint, &desired.blueprint),
+        evidence: evidence_view(live),
+        at_risk: live
+            .placement
+            .as_ref()
+            .is_some_and(|report| !report.at_risk.is_empty()),
+        repair_for: row.repair_for.clone(),
+        created_at: row.created_at,
+        phase_changed_at: row.phase_changed_at,
+        outstanding: live.outstanding_work,
+        waiting: live.waiting.clone(),
+    }
+}
+
+/// Urgency follows the live reason without rewriting evidence (S3).
+fn evidence_view(live: &Live) -> EvidenceView {
+    match &live.row.evidence {
+        RecordedEvidence::None => EvidenceView::None,
+        RecordedEvidence::Unreadable(_) => EvidenceView::Unreadable,
+        RecordedEvidence::Some(evidence) => {
+            let seen = live.placement.iter().flat_map(|report| &report.evidence);
+            let further = live.row.replacement_nodes.iter().map(|node| node.reason);
+            let urgency = seen
+                .clone()
+                .map(|node| node.reason)
+                .chain(further)
+                .fold(evidence.reason, Disruption::max);
+            EvidenceView::Some {
+                urgency,
+                observed_at: evidence.observed_at,
+                deadline: seen.filter_map(|node| node.deadline).min(),
+            }
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! What the pool says about itself: the report to the supervisor, the TrinoPool's status, and Events.
+//!
+//! The status is written when something but the wording changed, or a minute after the last write, so
+//! that a quiet pool costs no requests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Brain;
+use super::children::Live;
+use crate::actors::faults;
+use crate::actors::messages::{PoolMsg, PoolReport, ResourceReading, SupervisorMsg};
+use crate::actors::status::{InstanceStatus, PoolStatus, Switch};
+use crate::cluster::facts::PoolResource;
+use crate::cluster::port::{EventRecord, EventSubject, Written};
+use crate::pool::desired::{FreezeReason, PoolMode};
+use crate::pool::observation::Fault;
+use crate::pool::phase::Phase;
+use crate::pool::validate::{SpecProblem, describe};
+use crate::telemetry::counters::{COUNTERS, bump};
+
+/// Wording alone is written at most this often.
+const WORDING_EVERY: Duration = Duration::from_mins(1);
+
+/// What was written to the resource last.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    status: Option<(Value, Duration)>,
+    writing_status: bool,
+    writing_finalizer: bool,
+    /// Since when each condition has had its status.
+    conditions: BTreeMap<&'static str, (&'static str, jiff::Timestamp)>,
+    announced: Option<Fault>,
+}
+
+impl Brain {
+    /// Tells the supervisor, and the resource if it has to be told.
+    pub(super) fn report(&mut self) {
+        let status = self.pool_status();
+        self.write_status(&status);
+        let report = PoolReport {
+            pool: self.pool.clone(),
+            status,
+            replacing: self.is_replacing(),
+            wants_to_replace: self.plan_waits_for_budget,
+            finished: self.finished,
+        };
+        let _ = self
+            .supervisor
+            .send_message(SupervisorMsg::Report(Box::new(report)));
+    }
+
+    fn pool_status(&self) -> PoolStatus {
+        let desired = self.desired();
+        PoolStatus {
+            mode: self.mode.clone(),
+            epoch: self.epoch(),
+            generation: self.row.as_ref().map(|row| row.generation).unwrap_or_default(),
+            desired: desired.map_or(0, |desired| desired.instances),
+            floor: desired.map_or(0, |desired| desired.min_serving),
+            serving: self.serving(),
+            release: desired.map(|desired| desired.blueprint.release.clone()),
+            plan: self.plan.clone(),
+            node_replacement: self.switch(),
+            gateway: self.gateway.fault.clone(),
+            store: self
+                .store_fault
+                .as_ref()
+                .map(|fault| (fault.fault.clone(), fault.since)),
+            faults: self.faults.values().cloned().collect(),
+            instances: self
+                .live
+                .iter()
+                .filter(|(_, live)| !live.row.phase.is_terminal())
+                .map(|(id, live)| (id.clone(), instance_status(live)))
+                .collect(),
+            restarts: None,
+            probes: self.probes,
+            counts: self.counts,
+            in_flight: self.live.values().filter(|live| !live.is_idle()).count(),
+        }
+    }
+
+    /// A hard prerequisite that fails shows as Blocked.
+    fn switch(&self) -> Switch {
+        if self.nodes().is_none() {
+            return Switch::Off;
+        }
+        let inventory = self
+            .snapshot
+            .as_ref()
+            .and_then(|snapshot| snapshot.claims.as_ref().err());
+        let surge = self.desired().is_some_and(|desired| desired.max_surge == 0);
+        if let Some(fault) = inventory {
+            Switch::Blocked(fault.clone())
+        } else if surge {
+            Switch::Blocked(Fault {
+                label: "SurgeZero",
+                subject: "spec.maxSurge".to_owned(),
+                detail: "a replacement needs at least one surge instance".to_owned(),
+            })
+        } else {
+            Switch::On
+        }
+    }
+
+    /// A spec that was never valid: there is no pool yet, only something to say.
+    pub(super) fn refuse_first_spec(&mut self, problems: &[SpecProblem]) {
+        let detail = describe(problems);
+        self.mode = PoolMode::Held(detail.clone());
+        let fault = Fault {
+            label: "SpecInvalid",
+            subject: "trinopool".to_owned(),
+            detail,
+        };
+        self.announce_fault(Some(&fault));
+        self.note("resource", Some(fault));
+    }
+
+    /// An Event and a count when the fault of the resource is another one than before.
+    pub(super) fn announce_fault(&mut self, fault: Option<&Fault>) {
+        if self.published.announced.as_ref() == fault {
+            return;
+        }
+        self.published.announced = fault.cloned();
+        let Some(fault) = fault.cloned() else { return };
+        if fault.label == "SpecInvalid" {
+            bump(&COUNTERS.invalid_specs, &[("pool", self.pool.as_str())]);
+        }
+        tracing::warn!(pool = %self.pool, label = fault.label, detail = %fault.detail, "the TrinoPool");
+        self.announce(true, fault.label, fault.detail);
+    }
+
+    /// Publishes an Event about the TrinoPool. Losing one is not a fault.
+    pub(super) fn announce(&mut self, warning: bool, reason: &str, message: String) {
+        let Some(resource) = self.resource() else { return };
+        let event = EventRecord {
+            about: EventSubject::Pool(
+                resource.namespace.clone(),
+                resource.name.clone(),
+                resource.uid.clone(),
+            ),
+            warning,
+            reason: reason.to_owned(),
+            message,
+        };
+        let cluster = self.ports.cluster.clone();
+        self.spawn(async move {
+            if let Err(error) = cluster.publish(&event).await {
+                tracing::debug!(error = %error, reason = %event.reason, "an Event was lost");
+            }
+        });
+    }
+
+    fn resource(&self) -> Option<&PoolResource> {
+        match &self.order.as_ref()?.resource {
+            ResourceReading::Present(resource) => Some(resource),
+            ResourceReading::Absent | ResourceReading::Unreadable(_) => None,
+        }
+    }
+
+    pub(super) fn write_finalizer(&mut self, present: bool) {
+        let Some(resource) = self.resource().cloned() else {
+            return;
+        };
+        if self.published.writing_finalizer || !self.may_act() {
+            return;
+        }
+        self.published.writing_finalizer = true;
+        let (cluster, myself) = (self.ports.cluster.clone(), self.myself.clone());
+        self.spawn(async move {
+            let call = cluster.set_pool_finalizer(
+                &resource.namespace,
+                &resource.name,
+                &resource.uid,
+                &resource.resource_version,
+                present,
+            );
+            let result = call
+                .await
+                .map_err(|error| faults::of_cluster("finalizer", &error));
+            let _ = myself.send_message(PoolMsg::ResourceWritten {
+                what: "finalizer",
+                result,
+            });
+        });
+    }
+
+    fn write_status(&mut self, status: &PoolStatus) {
+        let Some(resource) = self.resource().cloned() else {
+            return;
+        };
+        let Some(store) = self.store_id.clone() else {
+            return;
+        };
+        if self.published.writing_status || self.quiescing {
+            return;
+        }
+        // A store that is not the one that acted before does not claim to be.
+        let store = match &self.mode {
+            PoolMode::Frozen(FreezeReason::StoreMismatch) => resource.store.clone(),
+            PoolMode::Open
+            | PoolMode::Held(_)
+            | PoolMode::Frozen(_)
+            | PoolMode::Retained
+            | PoolMode::Emptying => match self.authority {
+                Some(_) => Some(store),
+                None => resource.store.clone(),
+            },
+        };
+        let conditions = self.conditions(status);
+        let body = status_body(status, store.as_ref(), &resource, &conditions);
+        let now = self.ports.clock.monotonic();
+        if let Some((last, at)) = &self.published.status {
+            let reworded_lately = now.saturating_sub(*at) < WORDING_EVERY;
+            if *last == body || (without_wording(last) == without_wording(&body) && reworded_lately) {
+                return;
+            }
+        }
+        self.published.status = Some((body.clone(), now));
+        self.published.writing_status = true;
+        let (cluster, myself) = (self.ports.cluster.clone(), self.myself.clone());
+        self.spawn(async move {
+            let call = cluster.set_pool_status(&resource.namespace, &resource.name, &resource.uid, &body);
+            let result = call.await.map_err(|error| faults::of_cluster("status", &error));
+            let _ = myself.send_message(PoolMsg::ResourceWritten {
+                what: "status",
+                result,
+            });
+        });
+    }
+
+    pub(super) fn resource_written(&mut self, what: &'static str, result: Result<Written, Fault>) {
+        if what == "status" {
+            self.published.writing_status = false;
+        } else {
+            self.published.writing_finalizer = false;
+        }
+        let fault = match result {
+            Ok(Written::Applied) => None,
+            // Another version or another resource: the next tick writes over what it reads then.
+            Ok(Written::Conflict(_) | Written::Absent) => {
+                self.published.status = None;
+                None
+            }
+            Ok(Written::Denied(detail)) => Some(Fault {
+                label: "WriteDenied",
+                subject: what.to_owned(),
+                detail,
+            }),
+            Err(fault) => Some(fault),
+        };
+        if fault.is_some() {
+            self.published.status = None;
+        }
+        self.note(what, fault);
+    }
+
+    fn conditions(&mut self, status: &PoolStatus) -> Vec<Value> {
+        let now = self.ports.clock.now();
+        let ready = status.desired > 0 && status.serving >= status.floor;
+        let (mode, why) = mode_word(&status.mode);
+        let valid = match &status.mode {
+            PoolMode::Held(why) => ("False", "SpecInvalid", why.clone()),
+            PoolMode::Open | PoolMode::Frozen(_) | PoolMode::Retained | PoolMode::Emptying => {
+                ("True", "Valid", String::new())
+            }
+        };
+        let frozen = match &status.mode {
+            PoolMode::Frozen(_) | PoolMode::Retained => "True",
+            PoolMode::Open | PoolMode::Held(_) | PoolMode::Emptying => "False",
+        };
+        let replacement = match &status.node_replacement {
+            Switch::Off => ("False", "Off", String::new()),
+            Switch::On => ("True", "On", String::new()),
+            Switch::Blocked(fault) => ("False", "Blocked", format!("{}: {}", fault.label, fault.detail)),
+        };
+        let serving = format!(
+            "{} of {} serve, the floor is {}",
+            status.serving, status.desired, status.floor
+        );
+        [
+            (
+                "Ready",
+                if ready { "True" } else { "False" },
+                status.plan.label.clone(),
+                serving,
+            ),
+            ("SpecValid", valid.0, valid.1.to_owned(), valid.2),
+            ("Frozen", frozen, mode.to_owned(), why),
+            (
+                "NodeReplacement",
+                replacement.0,
+                replacement.1.to_owned(),
+                replacement.2,
+            ),
+        ]
+        .into_iter()
+        .map(|(kind, state, reason, message)| {
+            let since = match self.published.conditions.get(kind) {
+                Some((known, since)) if *known == state => *since,
+                Some(_) | None => now,
+            };
+            self.published.conditions.insert(kind, (state, since));
+            json!({
+                "type": kind,
+                "status": state,
+                "reason": if reason.is_empty() { "Pending" } else { reason.as_str() },
+                "message": message,
+                "lastTransitionTime": since.to_string(),
+            })
+        })
+        .collect()
+    }
+}
+
+fn instance_status(live: &Live) -> InstanceStatus {
+    let report = live.placement.as_ref();
+    InstanceStatus {
+        phase: live.row.phase,
+        since: live.row.phase_changed_at,
+        release: live.row.release.clone(),
+        repair_for: live.row.repair_for.clone(),
+        waiting: live.waiting.clone(),
+        evidence: live.row.evidence.clone(),
+        replacement_nodes: live.row.replacement_nodes.clone(),
+        at_risk: report.map(|report| report.at_risk.clone()).unwrap_or_default(),
+        nodes: live.nodes.clone(),
+        faults: live.faults.clone(),
+        cordon: live.cordon_fault.clone(),
+        performing: live.performing(),
+    }
+}
+
+fn mode_word(mode: &PoolMode) -> (&'static str, String) {
+    match mode {
+        PoolMode::Open => ("Open", String::new()),
+        PoolMode::Held(why) => ("Held", why.clone()),
+        PoolMode::Frozen(why) => match why {
+            FreezeReason::Missing => ("Frozen", "Missing".to_owned()),
+            FreezeReason::IdentityChanged(what) => ("Frozen", format!("IdentityChanged: {what}")),
+            FreezeReason::StoreMismatch => ("Frozen", "StoreMismatch".to_owned()),
+            FreezeReason::WentBackwards => ("Frozen", "WentBackwards".to_owned()),
+        },
+        PoolMode::Retained => ("Retained", String::new()),
+        PoolMode::Emptying => ("Emptying", String::new()),
+    }
+}
+
+fn status_body(
+    status: &PoolStatus,
+    store: Option<&crate::pool::ids::StoreId>,
+    resource: &PoolResource,
+    conditions: &[Value],
+) -> Value {
+    let mut phases: BTreeMap<&'static str, u32> = BTreeMap::new();
+    let (mut replacing, mut at_risk) = (0_u32, 0_u32);
+    for instance in status.instances.values() {
+        *phases.entry(instance.phase.as_str()).or_default() += 1;
+        if instance.phase == Phase::Serving {
+            replacing += u32::from(instance.evidence.is_present());
+            at_risk += u32::from(!instance.at_risk.is_empty());
+        }
+    }
+    json!({
+        "storeId": store.map(crate::pool::ids::StoreId::as_str),
+        "observedGeneration": resource.generation.get(),
+        "phases": phases,
+        "desired": status.desired,
+        "serving": status.serving,
+        "minServing": status.floor,
+        "replacing": replacing,
+        "atRisk": at_risk,
+        "reason": status.plan.label,
+        "message": status.plan.detail,
+        "conditions": conditions,
+    })
+}
+
+/// The status without sentences, which carry ages and counts.
+fn without_wording(body: &Value) -> Value {
+    match body {
+        Value::Object(fields) => Value::Object(
+            fields
+                .iter()
+                .filter(|(key, _)| *key != "message")
+                .map(|(key, value)| (key.clone(), without_wording(value)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(without_wording).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => body.clone(),
+    }
+}

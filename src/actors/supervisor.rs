@@ -1,0 +1,499 @@
+//! Leadership, the tick, and the life of every pool actor.
+//!
+//! Owns the tick counter, the process-wide replacement budget and the restart of dead actors. It reads
+//! the TrinoPools once per tick for all pools. It writes nothing but its status, and decides nothing
+//! about an instance.
+
+mod slots;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use self::slots::{Ending, Slot};
+use super::inventory::{InventoryMsg, NodeClaimInventory};
+use super::leadership::{self, Command, Leadership};
+use super::messages::{PoolMsg, PoolReport, PoolsRead, SupervisorMsg};
+use super::ports::{Ports, Settings};
+use super::status::ProcessStatus;
+use crate::pool::ids::{PoolId, TickId};
+use crate::pool::observation::Fault;
+use crate::telemetry::events::{ActorRestarted, LeadershipChanged};
+
+/// Why the actors could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The supervisor did not come up.
+    #[error("the supervisor did not start: {0}")]
+    Supervisor(String),
+}
+
+/// A running process. Dropping it does not stop the actors; [`Handle::stop`] does.
+#[derive(Debug)]
+pub struct Handle {
+    supervisor: ActorRef<SupervisorMsg>,
+    join: JoinHandle<()>,
+    /// Everything the process knows about itself, renewed after every report of a pool.
+    pub status: watch::Receiver<ProcessStatus>,
+}
+
+impl Handle {
+    /// Starts no further effect, waits for those in flight within the grace period, and hands the Lease
+    /// over only if none is left. Returns whether it was handed over.
+    pub async fn stop(self) -> bool {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let asked = self.supervisor.send_message(SupervisorMsg::Stop {
+            reply: RpcReplyPort::from(sender),
+        });
+        let released = match asked {
+            Ok(()) => receiver.await.unwrap_or(false),
+            Err(_) => false,
+        };
+        if let Err(error) = self.join.await {
+            tracing::warn!(error = %error, "the supervisor did not end cleanly");
+        }
+        released
+    }
+
+    /// Ends every actor at once, in the middle of whatever it does: what a crash of the process is.
+    pub async fn crash(self) {
+        self.supervisor.get_cell().kill();
+        // A killed task ends with an error or without; both are the end.
+        let _ = self.join.await;
+    }
+
+    /// Waits until the supervisor ends by itself, which it never should.
+    pub async fn ended(&mut self) {
+        // The reason was logged where it happened.
+        let _ = (&mut self.join).await;
+    }
+
+    /// Asks for a tick as soon as the least gap allows.
+    pub fn hurry(&self) {
+        // A dead supervisor has nothing to hurry.
+        let _ = self.supervisor.send_message(SupervisorMsg::Early);
+    }
+}
+
+/// Starts leadership and, while it is held, every pool.
+pub async fn start(ports: Ports, settings: Settings) -> Result<Handle, StartError> {
+    let (sender, status) = watch::channel(ProcessStatus::default());
+    let arguments = Arguments {
+        ports,
+        settings,
+        status: sender,
+    };
+    let (supervisor, join) = Supervisor::spawn(None, Supervisor, arguments)
+        .await
+        .map_err(|error| StartError::Supervisor(error.to_string()))?;
+    Ok(Handle {
+        supervisor,
+        join,
+        status,
+    })
+}
+
+struct Supervisor;
+
+struct Arguments {
+    ports: Ports,
+    settings: Settings,
+    status: watch::Sender<ProcessStatus>,
+}
+
+#[allow(clippy::struct_excessive_bools)] // Independent facts about the process, each named.
+pub(super) struct State {
+    ports: Ports,
+    settings: Settings,
+    status: watch::Sender<ProcessStatus>,
+    inventory: ActorRef<InventoryMsg>,
+    commands: Option<mpsc::Sender<Command>>,
+    leading: bool,
+    term: u64,
+    tick: TickId,
+    last_tick: Option<Duration>,
+    early_armed: bool,
+    reading: bool,
+    stored_read: bool,
+    slots: BTreeMap<PoolId, Slot>,
+    stopping: Option<RpcReplyPort<bool>>,
+    /// Timers, the hint stream, leadership and reads in flight: they end with the actor.
+    tasks: JoinSet<()>,
+}
+
+impl Actor for Supervisor {
+    type Msg = SupervisorMsg;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let Arguments {
+            ports,
+            settings,
+            status,
+        } = arguments;
+        let (inventory, _) =
+            NodeClaimInventory::spawn_linked(None, NodeClaimInventory, ports.clone(), myself.get_cell())
+                .await?;
+        let mut state = State {
+            ports,
+            settings,
+            status,
+            inventory,
+            commands: None,
+            leading: false,
+            term: 0,
+            tick: TickId::default(),
+            last_tick: None,
+            early_armed: false,
+            reading: false,
+            stored_read: false,
+            slots: BTreeMap::new(),
+            stopping: None,
+            tasks: JoinSet::new(),
+        };
+        state.start_timer(&myself);
+        state.start_hints(&myself);
+        state.start_leadership(&myself);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        message: SupervisorMsg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SupervisorMsg::Leadership(change) => state.leadership(&myself, change),
+            SupervisorMsg::TickDue { early } => state.tick_due(&myself, early),
+            SupervisorMsg::Hint(_) | SupervisorMsg::Early => state.arm_early(&myself),
+            SupervisorMsg::PoolsRead(read) => state.pools_read(&myself, *read).await,
+            SupervisorMsg::Report(report) => state.report(&myself, *report),
+            SupervisorMsg::Fenced(pool) => state.ended(&pool, &Ending::Fenced),
+            SupervisorMsg::Quiet(pool) => {
+                if let Some(slot) = state.slots.get_mut(&pool) {
+                    slot.quiet = true;
+                }
+                state.finish_stop_when_quiet(&myself);
+            }
+            SupervisorMsg::Stop { reply } => state.stop(&myself, reply),
+            SupervisorMsg::GraceOver => {
+                state.kill_pools("the grace period is over");
+                state.end(&myself, false);
+            }
+            SupervisorMsg::Released => state.end(&myself, true),
+            SupervisorMsg::InventoryAge(age) => {
+                state.status.send_modify(|status| status.inventory = age);
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SupervisorMsg>,
+        event: SupervisionEvent,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, ending) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Ending::Failed(error.to_string())),
+            SupervisionEvent::ActorTerminated(cell, _, reason) => {
+                (cell, Ending::Stopped(reason.unwrap_or_default()))
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
+        };
+        if cell.get_id() == state.inventory.get_id() {
+            ActorRestarted {
+                kind: "inventory",
+                name: "nodeclaims",
+                reason: "failed",
+                detail: ending.detail(),
+            }
+            .emit();
+            let ports = state.ports.clone();
+            let (inventory, _) =
+                NodeClaimInventory::spawn_linked(None, NodeClaimInventory, ports, myself.get_cell()).await?;
+            state.inventory = inventory;
+            return Ok(());
+        }
+        let pool = state
+            .slots
+            .iter()
+            .find(|(_, slot)| slot.is(cell.get_id()))
+            .map(|(pool, _)| pool.clone());
+        if let Some(pool) = pool {
+            state.ended(&pool, &ending);
+            state.finish_stop_when_quiet(&myself);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn start_timer(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let (clock, tick, myself) = (self.ports.clock.clone(), self.settings.tick, myself.clone());
+        self.tasks.spawn(async move {
+            loop {
+                clock.sleep(tick).await;
+                if myself
+                    .send_message(SupervisorMsg::TickDue { early: false })
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn start_hints(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let (mut hints, myself) = (self.ports.cluster.hints(), myself.clone());
+        self.tasks.spawn(async move {
+            while let Some(hint) = hints.next().await {
+                if myself.send_message(SupervisorMsg::Hint(hint)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn start_leadership(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let myself = myself.clone();
+        let tell = move |change| {
+            // A dead supervisor leads nothing.
+            let _ = myself.send_message(SupervisorMsg::Leadership(change));
+        };
+        if !self.settings.lease.elect {
+            tell(Leadership::Gained { term: 1 });
+            return;
+        }
+        let (sender, receiver) = mpsc::channel(4);
+        self.commands = Some(sender);
+        self.tasks.spawn(leadership::drive(
+            self.ports.clone(),
+            self.settings.owner.clone(),
+            self.settings.lease.clone(),
+            receiver,
+            tell,
+        ));
+    }
+
+    fn leadership(&mut self, myself: &ActorRef<SupervisorMsg>, change: Leadership) {
+        match change {
+            Leadership::Gained { term } => {
+                LeadershipChanged {
+                    what: "gained",
+                    detail: "",
+                }
+                .emit();
+                self.leading = true;
+                self.term = term;
+                self.stored_read = false;
+                self.arm_early(myself);
+            }
+            Leadership::Lost { reason } => {
+                LeadershipChanged {
+                    what: "lost",
+                    detail: &reason,
+                }
+                .emit();
+                self.leading = false;
+                self.kill_pools(&reason);
+                self.slots.clear();
+            }
+        }
+        let (leader, term) = (self.leading, self.term);
+        self.status.send_modify(|status| {
+            status.leader = leader;
+            status.term = term;
+            if !leader {
+                status.pools.clear();
+            }
+        });
+    }
+
+    /// An early tick as soon as the least gap allows; any number of hints make one.
+    fn arm_early(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        if self.early_armed || !self.leading || self.stopping.is_some() {
+            return;
+        }
+        self.early_armed = true;
+        let since = self.last_tick.map_or(self.settings.min_tick_gap, |last| {
+            self.ports.clock.monotonic().saturating_sub(last)
+        });
+        let wait = self.settings.min_tick_gap.saturating_sub(since);
+        let (clock, myself) = (self.ports.clock.clone(), myself.clone());
+        self.spawn(async move {
+            clock.sleep(wait).await;
+            let _ = myself.send_message(SupervisorMsg::TickDue { early: true });
+        });
+    }
+
+    fn tick_due(&mut self, myself: &ActorRef<SupervisorMsg>, early: bool) {
+        if early {
+            self.early_armed = false;
+        }
+        if !self.leading || self.stopping.is_some() || self.reading {
+            return;
+        }
+        let now = self.ports.clock.monotonic();
+        if self
+            .last_tick
+            .is_some_and(|last| now.saturating_sub(last) < self.settings.min_tick_gap)
+        {
+            return self.arm_early(myself);
+        }
+        self.last_tick = Some(now);
+        self.tick = self.tick.next();
+        self.reading = true;
+        let (ports, tick, myself) = (self.ports.clone(), self.tick, myself.clone());
+        let (limit, read_stored) = (self.settings.inspection_budget, !self.stored_read);
+        let inventory = self.inventory.clone();
+        self.spawn(async move {
+            let resources = ports.within(limit, ports.cluster.pools()).await;
+            let resources = match resources {
+                Some(Ok(listing)) => Ok(listing),
+                Some(Err(error)) => Err(Fault {
+                    label: error.label(),
+                    subject: "trinopools".to_owned(),
+                    detail: error.to_string(),
+                }),
+                None => Err(Fault {
+                    label: "KubernetesUnreachable",
+                    subject: "trinopools".to_owned(),
+                    detail: format!("no answer within {limit:?}"),
+                }),
+            };
+            let stored = if read_stored {
+                stored_pools(&ports, limit).await
+            } else {
+                None
+            };
+            let read = PoolsRead {
+                tick,
+                resources,
+                stored,
+            };
+            let _ = myself.send_message(SupervisorMsg::PoolsRead(Box::new(read)));
+            let age = async move { ractor::call!(inventory, |reply| InventoryMsg::Age { reply }) };
+            if let Some(Ok(age)) = ports.within(limit, age).await {
+                let _ = myself.send_message(SupervisorMsg::InventoryAge(age));
+            }
+        });
+    }
+
+    fn report(&mut self, myself: &ActorRef<SupervisorMsg>, report: PoolReport) {
+        let now = self.ports.clock.monotonic();
+        let Some(slot) = self.slots.get_mut(&report.pool) else {
+            return;
+        };
+        let failing_since = slot.take(report);
+        if failing_since.is_some_and(|since| now.saturating_sub(since) >= self.settings.lease.duration) {
+            self.yield_leadership();
+        }
+        self.publish();
+        if self.slots.values().any(Slot::waits_for_budget) {
+            self.arm_early(myself);
+        }
+    }
+
+    /// Fenced writes failed for a whole lease duration: another process may reach the store (R04).
+    fn yield_leadership(&mut self) {
+        let Some(commands) = &self.commands else { return };
+        let command = Command::Release {
+            sit_out: true,
+            reason: "the store took no write for a whole lease duration".to_owned(),
+            done: None,
+        };
+        if commands.try_send(command).is_err() {
+            // It is being released already.
+            return;
+        }
+        LeadershipChanged {
+            what: "yielded",
+            detail: "the store took no write for a whole lease duration",
+        }
+        .emit();
+    }
+
+    fn stop(&mut self, myself: &ActorRef<SupervisorMsg>, reply: RpcReplyPort<bool>) {
+        self.stopping = Some(reply);
+        for slot in self.slots.values_mut() {
+            slot.quiet = false;
+            slot.tell(PoolMsg::Quiesce);
+        }
+        let (clock, grace, supervisor) = (self.ports.clock.clone(), self.settings.stop_grace, myself.clone());
+        self.spawn(async move {
+            clock.sleep(grace).await;
+            let _ = supervisor.send_message(SupervisorMsg::GraceOver);
+        });
+        self.finish_stop_when_quiet(myself);
+    }
+
+    fn finish_stop_when_quiet(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        if self.stopping.is_none() || self.slots.values().any(Slot::is_busy) {
+            return;
+        }
+        self.kill_pools("stopping");
+        let Some(commands) = self.commands.take() else {
+            return self.end(myself, true);
+        };
+        let myself = myself.clone();
+        self.spawn(async move {
+            let (done, released) = tokio::sync::oneshot::channel();
+            let command = Command::Release {
+                sit_out: false,
+                reason: "stopping".to_owned(),
+                done: Some(done),
+            };
+            if commands.send(command).await.is_ok() {
+                // A driver that ended has nothing to hand over.
+                let _ = released.await;
+            }
+            let _ = myself.send_message(SupervisorMsg::Released);
+        });
+    }
+
+    fn end(&mut self, myself: &ActorRef<SupervisorMsg>, released: bool) {
+        let Some(reply) = self.stopping.take() else { return };
+        let _ = reply.send(released);
+        myself.stop(Some("stopped".to_owned()));
+    }
+
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn(task);
+    }
+}
+
+/// The pools that have a row; `None` when the store did not answer, and then they are asked for again.
+async fn stored_pools(ports: &Ports, limit: Duration) -> Option<Vec<PoolId>> {
+    match ports.within(limit, ports.store.pools()).await {
+        Some(Ok(pools)) => Some(pools.into_iter().map(|pool| pool.id).collect()),
+        Some(Err(error)) => {
+            tracing::warn!(error = %error, "the stored pools cannot be read");
+            None
+        }
+        None => {
+            tracing::warn!("reading the stored pools took too long");
+            None
+        }
+    }
+}
+
+/// The fault of a pool whose resource is present and unreadable.
+fn undecodable(problem: &str) -> Fault {
+    Fault {
+        label: "Undecodable",
+        subject: "trinopool".to_owned(),
+        detail: problem.to_owned(),
+    }
+}

@@ -1,0 +1,322 @@
+//! One slot per pool: its actor, its last report, and when a dead actor may be started again.
+//!
+//! Owns the restart backoff and the process-wide replacement budget.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ractor::{Actor, ActorId, ActorRef};
+
+use super::super::messages::{PoolMsg, PoolReport, PoolsRead, ResourceReading, SupervisorMsg, TickOrder};
+use super::super::pool::{PoolActor, PoolArguments};
+use super::super::status::{Counts, PoolStatus, Probes};
+use super::{State, undecodable};
+use crate::cluster::facts::{Listing, PoolResource};
+use crate::pool::ids::{OwnerId, PoolId};
+use crate::telemetry::counters::{COUNTERS, bump};
+use crate::telemetry::events::ActorRestarted;
+
+/// How an actor ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// A panic or an error.
+    Failed(String),
+    /// A stop or a kill, and why.
+    Stopped(String),
+    /// Authority is elsewhere.
+    Fenced,
+}
+
+impl Ending {
+    pub(super) fn detail(&self) -> &str {
+        match self {
+            Self::Failed(detail) | Self::Stopped(detail) => detail,
+            Self::Fenced => "authority is elsewhere",
+        }
+    }
+
+    const fn label(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed",
+            Self::Stopped(_) => "stopped",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Independent facts about one pool, each named.
+pub(super) struct Slot {
+    actor: Option<ActorRef<PoolMsg>>,
+    status: PoolStatus,
+    restarts: u64,
+    failures_in_row: u32,
+    last_reason: String,
+    start_at: Duration,
+    replacing: bool,
+    wants_to_replace: bool,
+    finished: bool,
+    /// What earlier actors of this slot counted.
+    counted: Counts,
+    pub(super) quiet: bool,
+}
+
+impl Slot {
+    pub(super) fn is(&self, id: ActorId) -> bool {
+        self.actor.as_ref().is_some_and(|actor| actor.get_id() == id)
+    }
+
+    pub(super) fn tell(&self, message: PoolMsg) {
+        if let Some(actor) = &self.actor {
+            // An actor that just died is noticed by supervision.
+            let _ = actor.send_message(message);
+        }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.actor.is_some() && !self.quiet
+    }
+
+    pub(super) fn waits_for_budget(&self) -> bool {
+        self.wants_to_replace && !self.replacing
+    }
+
+    /// Keeps a report; says since when the pool's store has been failing, if it has.
+    pub(super) fn take(&mut self, report: PoolReport) -> Option<Duration> {
+        self.status = report.status;
+        self.replacing = report.replacing;
+        self.wants_to_replace = report.wants_to_replace;
+        self.finished = report.finished;
+        // A round that came to its end: the actor works again.
+        self.failures_in_row = 0;
+        self.status.store.as_ref().map(|(_, since)| *since)
+    }
+}
+
+impl State {
+    /// Sends the tick to every pool, with an actor for every pool that should have one.
+    pub(super) async fn pools_read(&mut self, myself: &ActorRef<SupervisorMsg>, read: PoolsRead) {
+        self.reading = false;
+        if !self.leading || self.stopping.is_some() {
+            return;
+        }
+        if let Some(stored) = read.stored {
+            self.stored_read = true;
+            for pool in stored {
+                self.slots.entry(pool).or_default();
+            }
+        }
+        let (listing, fault) = match read.resources {
+            Ok(listing) => (Some(listing), None),
+            Err(fault) => {
+                tracing::warn!(fault = %fault.detail, "the TrinoPools are unknown this tick");
+                (None, Some(fault))
+            }
+        };
+        if let Some(listing) = &listing {
+            for resource in &listing.items {
+                self.slots.entry(pool_id(resource)).or_default();
+            }
+            for bad in &listing.undecodable {
+                bump(&COUNTERS.undecodable, &[("kind", "TrinoPool")]);
+                tracing::warn!(name = bad.name.as_deref().unwrap_or_default(), problem = %bad.problem, "a TrinoPool cannot be decoded");
+            }
+        }
+        let may_replace = self.replacement_permits();
+        let ids: Vec<PoolId> = self.slots.keys().cloned().collect();
+        for pool in ids {
+            let resource = match (&listing, &fault) {
+                (Some(listing), _) => resource_of(listing, &pool),
+                (None, Some(fault)) => ResourceReading::Unreadable(fault.clone()),
+                (None, None) => ResourceReading::Unreadable(undecodable("the listing is missing")),
+            };
+            self.ensure_actor(myself, &pool, &resource).await;
+            let order = TickOrder {
+                tick: read.tick,
+                resource,
+                inventory: self.inventory.clone(),
+                other_probes: self.other_probes(&pool),
+                may_replace: may_replace.contains(&pool),
+            };
+            if let Some(slot) = self.slots.get(&pool) {
+                slot.tell(PoolMsg::Tick(Box::new(order)));
+            }
+        }
+        let undecodable: Vec<String> = listing
+            .iter()
+            .flat_map(|listing| &listing.undecodable)
+            .map(|bad| bad.name.clone().unwrap_or_default())
+            .collect();
+        self.status.send_modify(|status| {
+            status.tick = read.tick;
+            status.pools_fault = fault;
+            status.undecodable_pools = undecodable;
+        });
+        self.publish();
+    }
+
+    async fn ensure_actor(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        pool: &PoolId,
+        resource: &ResourceReading,
+    ) {
+        let now = self.ports.clock.monotonic();
+        let Some(slot) = self.slots.get_mut(pool) else {
+            return;
+        };
+        let gone = match resource {
+            ResourceReading::Absent => true,
+            ResourceReading::Present(_) | ResourceReading::Unreadable(_) => false,
+        };
+        if slot.finished && gone {
+            // Nothing is left of it; it comes back with its resource.
+            if let Some(actor) = slot.actor.take() {
+                actor.stop(Some("nothing is left of the pool".to_owned()));
+            }
+            return;
+        }
+        if slot.actor.is_some() || now < slot.start_at {
+            return;
+        }
+        slot.finished = false;
+        let arguments = PoolArguments {
+            pool: pool.clone(),
+            owner: OwnerId::new(format!("{}.t{}", self.settings.owner, self.term)),
+            ports: self.ports.clone(),
+            settings: self.settings.clone(),
+            supervisor: myself.clone(),
+        };
+        match PoolActor::spawn_linked(None, PoolActor, arguments, myself.get_cell()).await {
+            Ok((actor, _)) => slot.actor = Some(actor),
+            Err(error) => self.ended(pool, &Ending::Failed(error.to_string())),
+        }
+    }
+
+    /// A pool's actor ended: it starts again after a pause, at one of the next ticks.
+    pub(super) fn ended(&mut self, pool: &PoolId, ending: &Ending) {
+        let now = self.ports.clock.monotonic();
+        let doublings = self
+            .slots
+            .get(pool)
+            .map_or(0, |slot| slot.failures_in_row.min(16));
+        let backoff = self
+            .settings
+            .restart_backoff
+            .saturating_mul(1 << doublings)
+            .min(self.settings.restart_backoff_max);
+        let jittered = backoff / 2 + self.ports.jitter(backoff / 2);
+        let lease = self.settings.lease.duration;
+        let Some(slot) = self.slots.get_mut(pool) else {
+            return;
+        };
+        if slot.actor.take().is_none() {
+            return;
+        }
+        slot.counted.stale_messages += slot.status.counts.stale_messages;
+        slot.counted.coalesced_ticks += slot.status.counts.coalesced_ticks;
+        slot.counted.instances_panicked += slot.status.counts.instances_panicked;
+        slot.counted.instances_hung += slot.status.counts.instances_hung;
+        slot.status.counts = Counts::default();
+        slot.restarts = slot.restarts.saturating_add(1);
+        slot.failures_in_row = slot.failures_in_row.saturating_add(1);
+        ending.detail().clone_into(&mut slot.last_reason);
+        slot.start_at = match ending {
+            // Whoever holds authority now gets a whole lease duration to show that it leads.
+            Ending::Fenced => now + lease + jittered,
+            Ending::Failed(_) | Ending::Stopped(_) => now + jittered,
+        };
+        ActorRestarted {
+            kind: "pool",
+            name: pool.as_str(),
+            reason: ending.label(),
+            detail: ending.detail(),
+        }
+        .emit();
+        self.publish();
+    }
+
+    pub(super) fn kill_pools(&mut self, reason: &str) {
+        for (pool, slot) in &mut self.slots {
+            if let Some(actor) = slot.actor.take() {
+                tracing::info!(pool = %pool, reason, "the pool is stopped");
+                actor.get_cell().kill();
+            }
+        }
+    }
+
+    pub(super) fn publish(&self) {
+        let mut counts = Counts::default();
+        let pools = self
+            .slots
+            .iter()
+            .map(|(pool, slot)| {
+                let mut status = slot.status.clone();
+                counts.stale_messages += slot.counted.stale_messages + status.counts.stale_messages;
+                counts.coalesced_ticks += slot.counted.coalesced_ticks + status.counts.coalesced_ticks;
+                counts.instances_panicked +=
+                    slot.counted.instances_panicked + status.counts.instances_panicked;
+                counts.instances_hung += slot.counted.instances_hung + status.counts.instances_hung;
+                counts.pool_restarts += slot.restarts;
+                status.restarts = (slot.restarts > 0).then(|| (slot.restarts, slot.last_reason.clone()));
+                (pool.clone(), status)
+            })
+            .collect();
+        self.status.send_modify(|status| {
+            status.pools = pools;
+            status.counts = counts;
+        });
+    }
+
+    /// Which pools may start a planned replacement: those that replace already, then those that wait
+    /// for it, then the rest, up to the budget.
+    fn replacement_permits(&self) -> BTreeSet<PoolId> {
+        let limit = self
+            .settings
+            .replacement_budget
+            .unwrap_or_else(|| (self.slots.len() / 4).max(4));
+        let rank = |slot: &Slot| match (slot.replacing, slot.wants_to_replace) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+        let mut ranked: Vec<(u8, &PoolId)> = self.slots.iter().map(|(id, slot)| (rank(slot), id)).collect();
+        ranked.sort();
+        ranked
+            .into_iter()
+            .enumerate()
+            // A replacement under way is never taken back: it holds a surge instance already.
+            .filter(|(place, (rank, _))| *rank == 0 || *place < limit)
+            .map(|(_, (_, id))| id.clone())
+            .collect()
+    }
+
+    fn other_probes(&self, pool: &PoolId) -> Probes {
+        self.slots
+            .iter()
+            .filter(|(id, _)| *id != pool)
+            .fold(Probes::default(), |sum, (_, slot)| Probes {
+                probed: sum.probed + slot.status.probes.probed,
+                failing: sum.failing + slot.status.probes.failing,
+            })
+    }
+}
+
+fn pool_id(resource: &PoolResource) -> PoolId {
+    PoolId::new(format!("{}/{}", resource.namespace, resource.name))
+}
+
+fn resource_of(listing: &Listing<PoolResource>, pool: &PoolId) -> ResourceReading {
+    if let Some(found) = listing.items.iter().find(|item| pool_id(item) == *pool) {
+        return ResourceReading::Present(Box::new(found.clone()));
+    }
+    // An unreadable item carries at most its name: it may be this pool, so this pool is not absent.
+    let name = pool.as_str().rsplit_once('/').map_or("", |(_, name)| name);
+    let unreadable = listing
+        .undecodable
+        .iter()
+        .find(|bad| bad.name.as_deref().is_none_or(|bad| bad == name));
+    unreadable.map_or(ResourceReading::Absent, |bad| {
+        ResourceReading::Unreadable(undecodable(&bad.problem))
+    })
+}
