@@ -41,6 +41,15 @@ fn still_answers(process: &ProcessIdentity, observation: &Observation) -> bool {
         .is_some_and(|boot| boot == process.boot)
 }
 
+/// Another process answers under the registered member's address. That ends its service, and proves the end
+/// of the registered process only together with its pod ([`ended`]).
+#[must_use]
+pub fn replaced(row: &InstanceRow, observation: &Observation) -> Option<String> {
+    let process = row.process.as_ref()?;
+    let boot = observation.info.seen()?.boot()?;
+    (boot != process.boot).then(|| format!("process {boot} answers, registered was {}", process.boot))
+}
+
 fn container_ended(row: &InstanceRow, process: &ProcessIdentity, owned: &OwnedWorkload) -> Option<Proof> {
     let recorded = process.container.as_ref()?;
     let pod = registered_pod(process, owned)?;

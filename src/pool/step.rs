@@ -81,6 +81,29 @@ pub enum Next {
     Wait(Waiting),
 }
 
+impl Next {
+    /// The row changes.
+    #[must_use]
+    pub fn record(change: RowChange) -> Self {
+        Self::Record(Box::new(change))
+    }
+
+    /// The row changes within its phase.
+    #[must_use]
+    pub fn change(changes: InstanceChanges) -> Self {
+        Self::record(RowChange {
+            changes,
+            ..RowChange::default()
+        })
+    }
+
+    /// Something is done.
+    #[must_use]
+    pub fn perform(effect: Effect) -> Self {
+        Self::Perform(Box::new(effect))
+    }
+}
+
 /// A change of the row.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RowChange {

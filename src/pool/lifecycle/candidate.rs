@@ -1,0 +1,173 @@
+//! From a registered member to an accepted admission: PREPARING and VALIDATING.
+
+use super::creating::pods_ready;
+use super::doom::{fresh_check, reason, retire, wait_or_expire};
+use super::requests::{admission, admission_attempt};
+use super::view::View;
+use super::{RECEIPT_FRESHNESS, resolve};
+use crate::gateway::model::{Member, MemberAction, MemberPhase, MemberRequest};
+use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges, ValidationReceipt};
+use crate::pool::observation::Reading;
+use crate::pool::phase::Phase;
+use crate::pool::settle;
+use crate::pool::step::{ClosedStep, Effect, Next, RowChange, WaitReason};
+use crate::store::port::StepOutcome;
+
+/// PREPARING and VALIDATING: what the gateway holds decides first, whatever the nodes look like (S10).
+pub(super) fn registered(view: View<'_>) -> Next {
+    let member = match view.own_member() {
+        Ok(member) => member,
+        Err(wait) => return wait,
+    };
+    let open = view.ctx.open_step.as_ref();
+    if let Some(change) = open.and_then(|open| resolve::stands(view.row, open, member)) {
+        return Next::record(change);
+    }
+    match member.phase {
+        MemberPhase::Preparing => {}
+        MemberPhase::Active
+        | MemberPhase::Draining
+        | MemberPhase::Sealed
+        | MemberPhase::Suspect
+        | MemberPhase::Lost => return admitted(view, member),
+        MemberPhase::Retiring | MemberPhase::Retired => return claimed(view, member),
+        MemberPhase::Unrecognised => return view.unexpected(member),
+    }
+    match open.map(|open| (open, &open.action)) {
+        None => decide(view, member),
+        // Not applied as far as the gateway knows: it is judged like a new one before it is sent again.
+        Some((open, MemberAction::Admit { .. })) => admit_again(view, member, open),
+        Some((
+            open,
+            MemberAction::Register(_)
+            | MemberAction::Drain { .. }
+            | MemberAction::Seal { .. }
+            | MemberAction::Suspect { .. }
+            | MemberAction::Lost { .. }
+            | MemberAction::Retire { .. }
+            | MemberAction::Retired { .. },
+        )) => resolve::replay(open),
+    }
+}
+
+/// An admission was accepted, by whomever: it is never erased by what is known of the nodes now.
+fn admitted(view: View<'_>, member: &Member) -> Next {
+    let to = if view.row.phase == Phase::Preparing {
+        Phase::Validating
+    } else {
+        Phase::Admitted
+    };
+    Next::record(RowChange {
+        to: Some(to),
+        changes: InstanceChanges {
+            member: Some(settle::handle(member)),
+            ..InstanceChanges::default()
+        },
+        closes: overtaken(view, |action| matches!(action, MemberAction::Admit { .. })),
+    })
+}
+
+/// The retirement won: the candidate is never admitted.
+fn claimed(view: View<'_>, member: &Member) -> Next {
+    let failure = reason(view).unwrap_or_else(|| CandidateFailure {
+        cause: FailureCause::GatewayRefused,
+        detail: "the gateway retired it before it was admitted".to_owned(),
+    });
+    Next::record(RowChange {
+        to: Some(Phase::FailedPreparing),
+        changes: InstanceChanges {
+            member: Some(settle::handle(member)),
+            failure: Some(failure),
+            ..InstanceChanges::default()
+        },
+        closes: overtaken(view, |action| matches!(action, MemberAction::Retire { .. })),
+    })
+}
+
+/// The open step beside a race that is decided: it is what won, or its generation is past for good.
+fn overtaken(view: View<'_>, won: impl Fn(&MemberAction) -> bool) -> Option<ClosedStep> {
+    let open = view.ctx.open_step.as_ref()?;
+    view.closed(if won(&open.action) {
+        StepOutcome::Applied
+    } else {
+        StepOutcome::Refused
+    })
+}
+
+fn decide(view: View<'_>, member: &Member) -> Next {
+    if let Some(failure) = reason(view) {
+        return retire(view, member, failure);
+    }
+    if view.row.phase == Phase::Preparing {
+        return prepare(view);
+    }
+    match usable_receipt(view) {
+        Ok(receipt) => match fresh_check(view) {
+            Ok(()) => view.send(
+                MemberAction::Admit {
+                    expected: member.generation,
+                    receipt: admission(view.row, receipt),
+                },
+                &admission_attempt(receipt),
+            ),
+            Err(next) => next,
+        },
+        // Validated again rather than refused for ever.
+        Err(_stale) => Next::record(RowChange {
+            to: Some(Phase::Preparing),
+            ..RowChange::default()
+        }),
+    }
+}
+
+fn admit_again(view: View<'_>, member: &Member, open: &MemberRequest) -> Next {
+    if let Some(failure) = reason(view) {
+        return retire(view, member, failure);
+    }
+    match fresh_check(view) {
+        Ok(()) => resolve::replay(open),
+        Err(next) => next,
+    }
+}
+
+fn prepare(view: View<'_>) -> Next {
+    let owned = match view.owned() {
+        Ok(owned) => owned,
+        Err(wait) => return wait,
+    };
+    if let Err(missing) = pods_ready(owned) {
+        return wait_or_expire(view, WaitReason::PodsNotReady, missing);
+    }
+    match &view.seen.info {
+        Reading::Seen(info) if info.ready => Next::perform(Effect::Validate),
+        Reading::Seen(_) => wait_or_expire(
+            view,
+            WaitReason::CoordinatorNotReady,
+            "it still starts".to_owned(),
+        ),
+        Reading::NotAsked => view.wait(WaitReason::Unknown, "its coordinator was not probed"),
+        Reading::Unknown(fault) => wait_or_expire(
+            view,
+            WaitReason::CoordinatorNotReady,
+            format!("it does not answer: {}", fault.detail),
+        ),
+    }
+}
+
+/// The receipt, if it is of the registered process and young enough; otherwise what is wrong with it.
+fn usable_receipt(view: View<'_>) -> Result<&ValidationReceipt, &'static str> {
+    let receipt = view.row.receipt.as_ref().ok_or("there is none")?;
+    let same =
+        view.row.process.as_ref().is_some_and(|process| {
+            process.pod == receipt.process.pod && process.boot == receipt.process.boot
+        });
+    if !same {
+        return Err("it is of another process");
+    }
+    let expires = receipt.validated_at.saturating_add(RECEIPT_FRESHNESS);
+    if expires.is_ok_and(|expires| view.now < expires) {
+        Ok(receipt)
+    } else {
+        Err("it is too old")
+    }
+}
