@@ -1,0 +1,96 @@
+//! The world's faces on 127.0.0.1: real HTTP for the production clients of `simulate`, and for curl and
+//! kubectl beside it.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::SharedWorld;
+use super::transport::host;
+use crate::sim::{gateway, kube};
+
+/// Longest request body that is read, in bytes.
+const MAX_REQUEST: usize = 16 * 1024 * 1024;
+
+/// Where the faces of a world are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The API server.
+    pub kube: SocketAddr,
+    /// The gateway: `/gateway/…` and `/v1/statement`.
+    pub gateway: SocketAddr,
+    /// Every coordinator, by the Host header.
+    pub trino: SocketAddr,
+}
+
+/// The faces, served until this is dropped.
+#[derive(Debug)]
+pub struct Served {
+    /// Where they are.
+    pub addresses: Addresses,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl SharedWorld {
+    /// Serves all faces on free ports of 127.0.0.1.
+    pub async fn serve(&self) -> std::io::Result<Served> {
+        let gateway_world = self.clone();
+        let gateway = gateway::server::router(move |request| {
+            gateway_world.with(|world| world.gateway_exchange(&request))
+        });
+        let trino_world = self.clone();
+        let trino = Router::new().fallback(move |request: http::Request<Body>| {
+            let world = trino_world.clone();
+            async move { coordinator(&world, request).await }
+        });
+        let mut tasks = Vec::new();
+        let kube = listen(kube::server::router(self.kube_face()), &mut tasks).await?;
+        let gateway = listen(gateway, &mut tasks).await?;
+        let trino = listen(trino, &mut tasks).await?;
+        Ok(Served {
+            addresses: Addresses { kube, gateway, trino },
+            tasks,
+        })
+    }
+}
+
+async fn listen(router: Router, tasks: &mut Vec<JoinHandle<()>>) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    tasks.push(tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%address, %error, "a face of the simulated world ended");
+        }
+    }));
+    Ok(address)
+}
+
+/// Nothing listens there: the connection breaks, which is all that one shared port can show of it.
+async fn coordinator(world: &SharedWorld, request: http::Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_REQUEST).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let request = http::Request::from_parts(parts, body);
+    let host = host(&request);
+    match world.with(|world| world.coordinator_exchange(&host, &request)) {
+        Some(answer) => answer.map(Body::from),
+        None => Response::new(Body::from_stream(futures::stream::once(async {
+            Err::<Bytes, _>(std::io::Error::other("nothing listens there"))
+        }))),
+    }
+}

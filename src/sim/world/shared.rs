@@ -1,0 +1,60 @@
+//! The world as its many users share it: faces, the driver of time, and whoever looks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::World;
+use crate::clock::Clock;
+use crate::sim::kube::server::{Face, Pulse};
+
+/// A world behind a lock, with the pulse that wakes open watches. Cloning shares.
+#[derive(Clone, Debug)]
+pub struct SharedWorld {
+    world: Arc<Mutex<World>>,
+    pulse: Pulse,
+}
+
+impl SharedWorld {
+    /// Shares a world.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            pulse: Pulse::default(),
+        }
+    }
+
+    /// Looks at the world, or does something to it. Never hold it across an await.
+    pub fn with<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        let result = act(&mut self.lock());
+        self.pulse.beat();
+        result
+    }
+
+    /// Lets the world move on to `now`.
+    pub fn step(&self, now: Timestamp) {
+        self.with(|world| world.step(now));
+    }
+
+    /// Lets time pass by `clock` for ever, a step every `pause`. Run it beside the operator and drop it to
+    /// stop the world.
+    pub async fn run(&self, clock: Arc<dyn Clock>, pause: Duration) {
+        loop {
+            clock.sleep(pause).await;
+            self.step(clock.now());
+        }
+    }
+
+    /// The face of the API server.
+    #[must_use]
+    pub fn kube_face(&self) -> Face<World> {
+        Face::new(Arc::clone(&self.world), self.pulse.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        // A panic elsewhere leaves the world as it was after its last whole change.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
