@@ -15,6 +15,7 @@
 //! world behind the same ports and behind real HTTP servers.
 
 pub mod actors;
+pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
