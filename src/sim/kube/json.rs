@@ -2,8 +2,6 @@
 //!
 //! Owns nothing. Paths are slices of keys, since label and annotation keys contain slashes.
 
-#![allow(dead_code)] // Controllers follow.
-
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -58,8 +56,7 @@ pub(crate) fn list_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mu
     here.as_array_mut()
 }
 
-/// Removes the key at `path`; an absent one is fine. An object or list left empty inside metadata or
-/// spec goes too, as the API server omits empty fields.
+/// Removes the key at `path`; an absent one is fine.
 pub(crate) fn remove(value: &mut Value, path: &[&str]) {
     let Some((last, parents)) = path.split_last() else {
         return;
@@ -186,20 +183,30 @@ pub(crate) fn set_condition(
     message: &str,
     now: Timestamp,
 ) {
-    let generation = at(object, &["metadata", "generation"]).cloned();
-    let Some(list) = list_mut(object, &["status", "conditions"]) else {
-        return;
-    };
     let mut entry = json!({
         "lastTransitionTime": stamp(now),
-        "message": message,
-        "reason": reason,
         "status": status,
         "type": kind,
     });
-    if let Some(generation) = generation {
-        entry["observedGeneration"] = generation;
+    // Every kind writes its conditions a little differently (tests/fixtures/karpenter).
+    let of = text(object, &["kind"]).unwrap_or_default();
+    if !(of == "Pod" && reason.is_empty()) {
+        entry["reason"] = json!(reason);
+        entry["message"] = json!(message);
     }
+    match of {
+        "Pod" => entry["lastProbeTime"] = Value::Null,
+        "Node" => entry["lastHeartbeatTime"] = json!(stamp(now)),
+        "NodeClaim" | "NodePool" => {
+            entry["observedGeneration"] = at(object, &["metadata", "generation"])
+                .cloned()
+                .unwrap_or_default();
+        }
+        _ => {}
+    }
+    let Some(list) = list_mut(object, &["status", "conditions"]) else {
+        return;
+    };
     match list
         .iter_mut()
         .find(|entry| entry.get("type").and_then(Value::as_str) == Some(kind))
@@ -285,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_condition_keeps_its_time_while_its_status_stays() {
-        let mut claim = json!({"metadata": {"generation": 2}});
+        let mut claim = json!({"kind": "NodeClaim", "metadata": {"generation": 2}});
         let first = "2026-12-02T05:00:00Z".parse().unwrap();
         let second = "2026-12-02T06:00:00Z".parse().unwrap();
         set_condition(&mut claim, "Drifted", "True", "NodePoolDrifted", "", first);

@@ -17,10 +17,22 @@ pub mod faults;
 pub mod request_log;
 pub mod resource;
 pub mod server;
+pub mod view;
 
+mod admin;
+mod collector;
+mod events;
 pub(crate) mod json;
+mod karpenter;
+mod kubelet;
 mod objects;
+mod scheduler;
 mod selector;
+mod turn;
+mod workloads;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,6 +42,7 @@ use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
+pub use self::admin::NodePoolPlan;
 pub use self::api::route::Verb;
 pub use self::api::watch::WatchCursor;
 pub use self::api::{ACTOR_HEADER, resources_of};
@@ -39,8 +52,11 @@ pub use self::resource::{Kind, Resource};
 
 use self::api::read::Pages;
 use self::faults::Faults;
-use self::json as j;
+use self::karpenter::Karpenter;
+use self::kubelet::Kubelet;
 use self::objects::Store;
+use self::turn::Turn;
+use crate::pool::names;
 
 /// How the simulated cluster behaves. All times are simulated.
 #[derive(Clone, Debug)]
@@ -49,6 +65,26 @@ pub struct KubeOptions {
     pub watch_history: usize,
     /// Between two bookmarks of one watch.
     pub bookmark_interval: Duration,
+    /// Pods a Karpenter node holds.
+    pub pods_per_node: usize,
+    /// CPU of a Karpenter node, thousandths.
+    pub node_cpu: u64,
+    /// From binding to running; up to a quarter more, by chance, as for the other delays.
+    pub start_delay: Duration,
+    /// From running to ready.
+    pub readiness_delay: Duration,
+    /// Pods with this label (key, value) are ready only when [`KubeSim::set_container_ready`] says so.
+    pub readiness_held: Option<(String, String)>,
+    /// From the deletion of a pod until its object is gone, at most its grace.
+    pub stop_delay: Duration,
+    /// Until pods of an unreachable node are deleted.
+    pub unreachable_eviction: Duration,
+    /// From a claim's creation to its launch.
+    pub launch_delay: Duration,
+    /// From a claim's launch to its Ready node.
+    pub registration_delay: Duration,
+    /// Between two looks of Karpenter for nodes to disrupt.
+    pub disruption_interval: Duration,
 }
 
 impl Default for KubeOptions {
@@ -56,6 +92,16 @@ impl Default for KubeOptions {
         Self {
             watch_history: 20_000,
             bookmark_interval: Duration::from_mins(1),
+            pods_per_node: 4,
+            node_cpu: 16_000,
+            start_delay: Duration::from_secs(2),
+            readiness_delay: Duration::from_secs(2),
+            readiness_held: Some((names::LABEL_COMPONENT.to_owned(), names::COORDINATOR.to_owned())),
+            stop_delay: Duration::from_secs(1),
+            unreachable_eviction: Duration::from_mins(5),
+            launch_delay: Duration::from_secs(2),
+            registration_delay: Duration::from_secs(8),
+            disruption_interval: Duration::from_secs(10),
         }
     }
 }
@@ -68,6 +114,10 @@ pub struct KubeSim {
     pages: Pages,
     faults: Faults,
     log: RequestLog,
+    kubelet: Kubelet,
+    karpenter: Karpenter,
+    /// The revision that the workload controllers have seen.
+    settled: u64,
     /// Draws the identities of objects that requests create.
     rng: ChaCha8Rng,
     /// Kinds whose definition is not installed.
@@ -76,6 +126,12 @@ pub struct KubeSim {
     stale: Option<Store>,
     /// Rises when the API server cuts all streams.
     watch_generation: u64,
+}
+
+/// The controllers that remember something, apart from the objects.
+struct Actors<'a> {
+    kubelet: &'a mut Kubelet,
+    karpenter: &'a mut Karpenter,
 }
 
 impl KubeSim {
@@ -88,6 +144,9 @@ impl KubeSim {
             pages: Pages::default(),
             faults: Faults::default(),
             log: RequestLog::default(),
+            kubelet: Kubelet::default(),
+            karpenter: Karpenter::default(),
+            settled: 0,
             rng,
             unserved: BTreeSet::new(),
             stale: None,
@@ -113,7 +172,39 @@ impl KubeSim {
 
     /// Lets every controller act once.
     pub fn step(&mut self, now: Timestamp, rng: &mut ChaCha8Rng) {
-        let _ = (now, rng);
+        let mut turn = Turn {
+            store: &mut self.store,
+            log: &mut self.log,
+            options: &self.options,
+            now,
+            rng,
+        };
+        // These only react to changes; the others also to time.
+        let revision = turn.store.revision();
+        if revision != self.settled {
+            self.settled = revision;
+            collector::step(&mut turn);
+            workloads::step(&mut turn);
+        }
+        scheduler::step(&mut turn);
+        self.kubelet.step(&mut turn);
+        self.karpenter.step(&mut turn);
+    }
+
+    /// Lends a turn to something that happens outside of a step, with the cluster's own dice.
+    fn with_turn<T>(&mut self, now: Timestamp, act: impl FnOnce(&mut Actors<'_>, &mut Turn<'_>) -> T) -> T {
+        let mut turn = Turn {
+            store: &mut self.store,
+            log: &mut self.log,
+            options: &self.options,
+            now,
+            rng: &mut self.rng,
+        };
+        let mut actors = Actors {
+            kubelet: &mut self.kubelet,
+            karpenter: &mut self.karpenter,
+        };
+        act(&mut actors, &mut turn)
     }
 
     /// What was asked of the API server.
@@ -185,21 +276,5 @@ impl KubeSim {
     /// Ends every open watch, as a rolling restart of the API server does.
     pub fn cut_watches(&mut self) {
         self.watch_generation += 1;
-    }
-
-    /// Marks a pod as evicted and deletes it gracefully.
-    fn evict_pod(&mut self, pod: &Value, now: Timestamp) {
-        let (namespace, name) = (j::namespace(pod), j::name(pod));
-        self.store.edit(Resource::Pods, namespace, name, |pod| {
-            j::set_condition(
-                pod,
-                "DisruptionTarget",
-                "True",
-                "EvictionByEvictionAPI",
-                "Eviction API: evicting",
-                now,
-            );
-        });
-        self.store.delete(Resource::Pods, namespace, name, None, now);
     }
 }

@@ -181,7 +181,7 @@ impl Store {
             return Some(old);
         }
         let marked = is_deleting(&new) && !is_deleting(&old);
-        if resource.kind().generation && (old.get("spec") != new.get("spec") || marked) {
+        if resource.kind().generation && (marked || spec_changed(resource, &old, &new)) {
             let generation = j::at(&old, &["metadata", "generation"]).and_then(Value::as_u64);
             j::set(
                 &mut new,
@@ -260,7 +260,6 @@ impl Store {
     }
 
     /// Removes an object whatever holds it: a machine or an administrator took it away.
-    #[allow(dead_code)] // Controllers follow.
     pub(crate) fn purge(&mut self, resource: Resource, namespace: &str, name: &str) -> bool {
         let Some(old) = self.get(resource, namespace, name).cloned() else {
             return false;
@@ -344,7 +343,6 @@ pub(crate) fn suffix(rng: &mut ChaCha8Rng, length: usize) -> String {
         .collect()
 }
 
-#[allow(dead_code)] // Controllers follow.
 /// A digest written in the alphabet of generated names, as pod-template-hash is.
 pub(crate) fn name_hash(digest: &[u8], length: usize) -> String {
     digest
@@ -365,6 +363,16 @@ fn is_finished(object: &Value) -> bool {
     is_deleting(object)
         && deletion_grace(object) == 0
         && j::items(object, &["metadata", "finalizers"]).is_empty()
+}
+
+/// Binding a pod to a node does not count as a change of its spec.
+fn spec_changed(resource: Resource, old: &Value, new: &Value) -> bool {
+    if resource == Resource::Pods && j::text(old, &["spec", "nodeName"]).is_none() {
+        let mut unbound = new["spec"].clone();
+        j::remove(&mut unbound, &["nodeName"]);
+        return old.get("spec") != Some(&unbound);
+    }
+    old.get("spec") != new.get("spec")
 }
 
 /// A pod that no kubelet has needs no grace.

@@ -177,7 +177,7 @@ impl KubeSim {
     /// The eviction API; there are no PodDisruptionBudgets here, so it is always granted.
     fn evict(&mut self, target: &Target, now: Timestamp) -> Result<Response<Bytes>, ApiError> {
         let pod = read::get(&self.store, target)?;
-        self.evict_pod(&pod, now);
+        super::turn::evict_pod(&mut self.store, &pod, now);
         Ok(answer(
             StatusCode::CREATED,
             &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),

@@ -28,6 +28,7 @@ pub(crate) fn defaults(resource: Resource, object: &mut Value, rng: &mut ChaCha8
         }
         Resource::Pods => {
             pod_defaults(object, &["spec"]);
+            tolerate_brief_outages(object);
             j::set(object, &["status"], json!({"phase": "Pending"}));
         }
         Resource::Services => {
@@ -54,6 +55,20 @@ pub(crate) fn defaults(resource: Resource, object: &mut Value, rng: &mut ChaCha8
         | Resource::NodePools
         | Resource::TrinoPools
         | Resource::CustomResourceDefinitions => {}
+    }
+}
+
+/// Every pod outlives a node's outage of five minutes (the admission plugin DefaultTolerationSeconds).
+fn tolerate_brief_outages(pod: &mut Value) {
+    let Some(list) = j::list_mut(pod, &["spec", "tolerations"]) else {
+        return;
+    };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        if list.iter().all(|entry| j::text(entry, &["key"]) != Some(key)) {
+            list.push(json!({
+                "effect": "NoExecute", "key": key, "operator": "Exists", "tolerationSeconds": 300,
+            }));
+        }
     }
 }
 

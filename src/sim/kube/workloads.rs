@@ -1,0 +1,292 @@
+//! The Deployment and ReplicaSet controllers.
+//!
+//! A changed template makes a second ReplicaSet. Recreate waits until every old pod is gone,
+//! terminating ones included; a rolling update brings up all new pods, then removes the old ones.
+//! Terminating pods do not count as replicas, so a pod stuck on a lost node gets a twin (A08).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Turn;
+use super::api::validate;
+use super::json as j;
+use super::objects::name_hash;
+use super::resource::Resource;
+
+const HASH_LABEL: &str = "pod-template-hash";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+type ByOwner = BTreeMap<String, Vec<Arc<Value>>>;
+
+/// Lets both controllers act once.
+pub(super) fn step(turn: &mut Turn<'_>) {
+    let pods = by_controller(turn.store.list(Resource::Pods));
+    let sets = by_controller(turn.store.list(Resource::ReplicaSets));
+    for deployment in turn.store.list(Resource::Deployments) {
+        if !j::is_deleting(&deployment) {
+            let sets = sets.get(j::uid(&deployment)).map_or(&[][..], Vec::as_slice);
+            reconcile_deployment(turn, &deployment, sets, &pods);
+        }
+    }
+    for set in turn.store.list(Resource::ReplicaSets) {
+        if !j::is_deleting(&set) {
+            let pods = pods.get(j::uid(&set)).map_or(&[][..], Vec::as_slice);
+            reconcile_set(turn, &set, pods);
+        }
+    }
+}
+
+fn by_controller(objects: Vec<Arc<Value>>) -> ByOwner {
+    let mut grouped = ByOwner::new();
+    for object in objects {
+        let owner = j::items(&object, &["metadata", "ownerReferences"])
+            .iter()
+            .find(|owner| owner.get("controller") == Some(&json!(true)))
+            .and_then(|owner| j::text(owner, &["uid"]))
+            .map(str::to_owned);
+        if let Some(owner) = owner {
+            grouped.entry(owner).or_default().push(object);
+        }
+    }
+    grouped
+}
+
+/// The reference by which a controller owns what it made.
+fn owned_by(object: &Value) -> Value {
+    json!([{
+        "apiVersion": object["apiVersion"],
+        "blockOwnerDeletion": true,
+        "controller": true,
+        "kind": object["kind"],
+        "name": j::name(object),
+        "uid": j::uid(object),
+    }])
+}
+
+fn replicas(object: &Value) -> usize {
+    j::at(object, &["spec", "replicas"])
+        .and_then(Value::as_u64)
+        .and_then(|count| usize::try_from(count).ok())
+        .unwrap_or(1)
+}
+
+/// A pod that counts as a replica.
+fn is_active(pod: &Value) -> bool {
+    !j::is_deleting(pod) && !is_finished(pod)
+}
+
+/// A pod whose containers ended for good.
+pub(super) fn is_finished(pod: &Value) -> bool {
+    matches!(j::text(pod, &["status", "phase"]), Some("Succeeded" | "Failed"))
+}
+
+fn same_template(set: &Value, template: &Value) -> bool {
+    let mut bare = set["spec"]["template"].clone();
+    j::remove(&mut bare, &["metadata", "labels", HASH_LABEL]);
+    bare == *template
+}
+
+fn reconcile_deployment(turn: &mut Turn<'_>, deployment: &Value, sets: &[Arc<Value>], pods: &ByOwner) {
+    let template = &deployment["spec"]["template"];
+    let current = sets.iter().find(|set| same_template(set, template));
+    let old: Vec<&Arc<Value>> = sets
+        .iter()
+        .filter(|set| current.is_none_or(|current| j::uid(current) != j::uid(set)))
+        .collect();
+    let pods_of = |set: &Value| pods.get(j::uid(set)).map_or(&[][..], Vec::as_slice);
+    let recreate = j::text(deployment, &["spec", "strategy", "type"]) == Some("Recreate");
+    let desired = replicas(deployment);
+    let ready_now = current.map_or(0, |set| ready_pods(pods_of(set)));
+    if recreate || ready_now >= desired {
+        for set in &old {
+            scale(turn, set, 0);
+        }
+    }
+    let may_create = !recreate
+        || old
+            .iter()
+            .all(|set| pods_of(set).iter().all(|pod| is_finished(pod)));
+    if let Some(current) = current {
+        if may_create {
+            scale(turn, current, desired);
+        }
+    } else if may_create {
+        create_set(turn, deployment, sets.len() + 1);
+    }
+    let all: Vec<&Arc<Value>> = sets.iter().flat_map(|set| pods_of(set)).collect();
+    update_deployment_status(turn, deployment, current.map(|set| pods_of(set)), &all);
+}
+
+fn ready_pods(pods: &[Arc<Value>]) -> usize {
+    pods.iter()
+        .filter(|pod| is_active(pod) && j::is_true(pod, "Ready"))
+        .count()
+}
+
+fn scale(turn: &mut Turn<'_>, set: &Value, to: usize) {
+    if replicas(set) != to {
+        turn.store
+            .edit(Resource::ReplicaSets, j::namespace(set), j::name(set), |set| {
+                j::set(set, &["spec", "replicas"], json!(to));
+                j::set(
+                    set,
+                    &[
+                        "metadata",
+                        "annotations",
+                        "deployment.kubernetes.io/desired-replicas",
+                    ],
+                    json!(to.to_string()),
+                );
+            });
+    }
+}
+
+fn create_set(turn: &mut Turn<'_>, deployment: &Value, revision: usize) {
+    let mut template = deployment["spec"]["template"].clone();
+    let digest = Sha256::digest(template.to_string().as_bytes());
+    let hash = name_hash(&digest, 9);
+    j::set(&mut template, &["metadata", "labels", HASH_LABEL], json!(hash));
+    let mut selector = deployment["spec"]["selector"].clone();
+    j::set(&mut selector, &["matchLabels", HASH_LABEL], json!(hash));
+    let desired = replicas(deployment);
+    let set = json!({
+        "metadata": {
+            "name": format!("{}-{hash}", j::name(deployment)),
+            "labels": template["metadata"]["labels"],
+            "annotations": {
+                "deployment.kubernetes.io/desired-replicas": desired.to_string(),
+                "deployment.kubernetes.io/max-replicas": (desired + desired.div_ceil(4)).to_string(),
+                REVISION: revision.to_string(),
+            },
+            "ownerReferences": owned_by(deployment),
+        },
+        "spec": {"replicas": desired, "selector": selector, "template": template},
+        "status": {"replicas": 0},
+    });
+    let namespace = j::namespace(deployment);
+    turn.store
+        .create(Resource::ReplicaSets, namespace, set, turn.now, turn.rng);
+    turn.store.edit(
+        Resource::Deployments,
+        namespace,
+        j::name(deployment),
+        |deployment| {
+            j::set(
+                deployment,
+                &["metadata", "annotations", REVISION],
+                json!(revision.to_string()),
+            );
+        },
+    );
+}
+
+fn update_deployment_status(
+    turn: &mut Turn<'_>,
+    deployment: &Value,
+    current: Option<&[Arc<Value>]>,
+    all: &[&Arc<Value>],
+) {
+    let active = all.iter().filter(|pod| is_active(pod)).count();
+    let ready = all
+        .iter()
+        .filter(|pod| is_active(pod) && j::is_true(pod, "Ready"))
+        .count();
+    let updated = current.map_or(0, |pods| pods.iter().filter(|pod| is_active(pod)).count());
+    let terminating = all.iter().filter(|pod| j::is_deleting(pod)).count();
+    let available = ready >= replicas(deployment);
+    let now = turn.now;
+    turn.store.edit(
+        Resource::Deployments,
+        j::namespace(deployment),
+        j::name(deployment),
+        |deployment| {
+            let generation = deployment["metadata"]["generation"].clone();
+            j::set(deployment, &["status", "observedGeneration"], generation);
+            for (field, count) in [
+                ("replicas", active),
+                ("readyReplicas", ready),
+                ("availableReplicas", ready),
+                ("updatedReplicas", updated),
+            ] {
+                counted(deployment, field, count);
+            }
+            j::set(deployment, &["status", "terminatingReplicas"], json!(terminating));
+            let (status, reason, message) = if available {
+                (
+                    "True",
+                    "MinimumReplicasAvailable",
+                    "Deployment has minimum availability.",
+                )
+            } else {
+                (
+                    "False",
+                    "MinimumReplicasUnavailable",
+                    "Deployment does not have minimum availability.",
+                )
+            };
+            j::set_condition(deployment, "Available", status, reason, message, now);
+        },
+    );
+}
+
+/// Counts in a status are omitted while they are zero.
+fn counted(object: &mut Value, field: &str, count: usize) {
+    if count == 0 {
+        j::remove(object, &["status", field]);
+    } else {
+        j::set(object, &["status", field], json!(count));
+    }
+}
+
+fn reconcile_set(turn: &mut Turn<'_>, set: &Value, pods: &[Arc<Value>]) {
+    let mut active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
+    let desired = replicas(set);
+    for _ in active.len()..desired {
+        create_pod(turn, set);
+    }
+    // Unbound, then unready, then youngest pods go first.
+    active.sort_by_key(|pod| {
+        (
+            j::text(pod, &["spec", "nodeName"]).is_some(),
+            j::is_true(pod, "Ready"),
+            std::cmp::Reverse(j::time(pod, &["metadata", "creationTimestamp"])),
+        )
+    });
+    let surplus = active.len().saturating_sub(desired);
+    for pod in active.iter().take(surplus) {
+        turn.destroy(Resource::Pods, pod, "replicaset-controller", None);
+    }
+    let ready = ready_pods(pods);
+    let terminating = pods.iter().filter(|pod| j::is_deleting(pod)).count();
+    let count = active.len();
+    turn.store
+        .edit(Resource::ReplicaSets, j::namespace(set), j::name(set), |set| {
+            let generation = set["metadata"]["generation"].clone();
+            j::set(set, &["status", "observedGeneration"], generation);
+            j::set(set, &["status", "replicas"], json!(count));
+            for (field, count) in [
+                ("fullyLabeledReplicas", count),
+                ("readyReplicas", ready),
+                ("availableReplicas", ready),
+            ] {
+                counted(set, field, count);
+            }
+            j::set(set, &["status", "terminatingReplicas"], json!(terminating));
+        });
+}
+
+fn create_pod(turn: &mut Turn<'_>, set: &Value) {
+    let mut pod = set["spec"]["template"].clone();
+    j::set(
+        &mut pod,
+        &["metadata", "generateName"],
+        json!(format!("{}-", j::name(set))),
+    );
+    j::set(&mut pod, &["metadata", "ownerReferences"], owned_by(set));
+    validate::defaults(Resource::Pods, &mut pod, turn.rng);
+    turn.store
+        .create(Resource::Pods, j::namespace(set), pod, turn.now, turn.rng);
+}
