@@ -235,6 +235,10 @@ pub async fn drive(
             // The one who asked may be gone; the Lease is released all the same.
             let _ = done.send(());
         }
+        if !sit_out {
+            // The process ends: it must not take back what it just handed over.
+            return;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::Brain;
 use super::children::Job;
 use crate::actors::messages::Performed;
 use crate::gateway::model::{MemberAction, MemberRequest};
-use crate::pool::desired::{DesiredPool, Timings};
+use crate::pool::desired::{DesiredPool, PoolMode, Timings};
 use crate::pool::ids::InstanceId;
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::{Observation, Reading};
@@ -225,8 +225,12 @@ impl Brain {
             return self.plan_when_settled().await;
         }
         if let Some(waiting) = settled.waiting {
+            let refused = is_drain(&effect) && waiting.reason == WaitReason::ServingFloor;
+            let at = self.ports.clock.monotonic();
+            let kept = refused.then(|| (waiting.clone(), at));
             self.wait(id, waiting).await;
             if let Some(live) = self.live.get_mut(id) {
+                live.refused_drain = kept;
                 // It said that it waits: nothing more in this round.
                 live.steps = MAX_STEPS;
             }
@@ -245,6 +249,8 @@ impl Brain {
         let identity = self.identity.as_ref()?;
         let live = self.live.get(id)?;
         let desired = self.desired();
+        // S5 and S6 are lifted for a pool that is being emptied.
+        let emptying = self.mode == PoolMode::Emptying;
         let open_step = self
             .open_steps
             .iter()
@@ -256,7 +262,11 @@ impl Brain {
             pool: identity.routing_group.clone(),
             epoch: self.epoch(),
             owner: self.owner.clone(),
-            min_serving: desired.map_or(1, |desired| desired.min_serving),
+            min_serving: if emptying {
+                0
+            } else {
+                desired.map_or(1, |desired| desired.min_serving)
+            },
             serving: self.serving(),
             desired_digest: desired.map(|desired| blueprint_digest(&desired.blueprint)),
             desired_release: desired.map(|desired| desired.blueprint.release.clone()),
@@ -271,7 +281,11 @@ impl Brain {
                 .find(|recovery| recovery.instance == *id)
                 .cloned(),
             fresh_placement: live.fresh_placement.clone(),
-            desired_instances: desired.map_or(0, |desired| desired.instances),
+            desired_instances: if emptying {
+                0
+            } else {
+                desired.map_or(0, |desired| desired.instances)
+            },
             gateway_pool: self.gateway.pool.clone(),
             confirmed,
         })
@@ -321,6 +335,16 @@ fn is_registration(request: &MemberRequest) -> bool {
         | MemberAction::Retire { .. }
         | MemberAction::Retired { .. } => false,
     }
+}
+
+fn is_drain(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Member(MemberRequest {
+            action: MemberAction::Drain { .. },
+            ..
+        })
+    )
 }
 
 /// Whether what was seen before the effect may be out of date after it.

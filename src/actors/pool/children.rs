@@ -36,6 +36,9 @@ pub(super) struct Live {
     pub(super) failing_for: Option<Duration>,
     pub(super) probed: bool,
     pub(super) waiting: Option<Waiting>,
+    /// The gateway's floor refused its drain at this moment; kept for a while beside `waiting`, which
+    /// says what the instance itself waits for.
+    pub(super) refused_drain: Option<(Waiting, Duration)>,
     pub(super) confirmed: Confirmed,
     pub(super) fresh_placement: Option<PlacementReport>,
     /// Steps taken in this round.
@@ -86,6 +89,7 @@ impl Live {
             failing_for: None,
             probed: false,
             waiting: None,
+            refused_drain: None,
             confirmed: Confirmed::default(),
             fresh_placement: None,
             steps: 0,

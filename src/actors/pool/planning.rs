@@ -1,5 +1,7 @@
 //! The plan of a round, and its at most one lifecycle action (S7).
 
+use std::time::Duration;
+
 use super::Brain;
 use super::children::Live;
 use crate::actors::status::PlanStatus;
@@ -18,6 +20,8 @@ use crate::telemetry::events::ActionStarted;
 
 /// Most nodes a new instance is steered away from (L5).
 const EXCLUDED_MAX: usize = 100;
+/// How long the refusal of a drain by the gateway's floor is remembered.
+const REFUSED_DRAIN_KEPT: Duration = Duration::from_mins(1);
 /// Ids tried before giving up for this round: each is 32 random bits.
 const ID_ATTEMPTS: u32 = 8;
 
@@ -64,7 +68,9 @@ impl Brain {
         } else {
             ReplacementBudget::Left(0)
         };
-        input.views = self.live.values().map(|live| view(live, desired)).collect();
+        let monotonic = self.ports.clock.monotonic();
+        let views = self.live.values().map(|live| view(live, desired, monotonic));
+        input.views = views.collect();
         Some(input)
     }
 
@@ -236,8 +242,12 @@ fn waits_for_budget(reason: &PlanReason) -> bool {
     matches!(reason, PlanReason::ClusterBudgetSpent { .. })
 }
 
-fn view(live: &Live, desired: &DesiredPool) -> InstanceView {
+fn view(live: &Live, desired: &DesiredPool, now: Duration) -> InstanceView {
     let row = &live.row;
+    let refused = live.refused_drain.as_ref().filter(|(_, at)| {
+        // Asked again after a while: another member may serve by then.
+        now.saturating_sub(*at) < REFUSED_DRAIN_KEPT
+    });
     InstanceView {
         id: row.id.clone(),
         phase: row.phase,
@@ -253,7 +263,9 @@ fn view(live: &Live, desired: &DesiredPool) -> InstanceView {
         created_at: row.created_at,
         phase_changed_at: row.phase_changed_at,
         outstanding: live.outstanding_work,
-        waiting: live.waiting.clone(),
+        waiting: refused
+            .map(|(waiting, _)| waiting.clone())
+            .or_else(|| live.waiting.clone()),
     }
 }
 

@@ -1,0 +1,209 @@
+//! Instances that hang, instances and pools that panic, ticks that pile up.
+
+use trino_pool_operator::actors::Settings;
+use trino_pool_operator::pool::phase::Phase;
+use trino_pool_operator::store::port::Store;
+
+use crate::world::{self, Trouble, World};
+use crate::{Process, minutes, pass, seconds};
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_instance_costs_itself_and_nobody_else() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let serving = process.serving("analytics");
+    // The first to be asked hangs in everything; another one's node drifts.
+    world.trouble("workload", serving[0].as_str(), Trouble::Hangs);
+    world.trouble("coordinator", serving[0].as_str(), Trouble::Hangs);
+    let victim = serving[2].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the other one is replaced", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+                && process.serving("analytics").len() == 3
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_never_ends_is_given_up_and_its_executor_replaced() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    world.trouble("create", "", Trouble::Hangs);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process
+        .until("a hung instance is counted", minutes(3), |process| {
+            process.status().counts.instances_hung > 0
+        })
+        .await;
+    world.calm();
+    process.converged("analytics", 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let serving = process.serving("analytics");
+    world.trouble("workload", serving[0].as_str(), Trouble::Panics);
+    let victim = serving[1].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the other one is replaced", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    let panics = process.status().counts.instances_panicked;
+    let ticks = process.status().tick.get();
+    assert!(panics > 0 && panics <= ticks, "{panics} panics in {ticks} ticks");
+    assert_eq!(process.status().counts.pool_restarts, 0);
+    world.calm();
+    pass(seconds(20)).await;
+    let pool = process.pool("analytics");
+    assert!(
+        pool.instances[&serving[0]].faults.is_empty(),
+        "{:#?}",
+        pool.instances[&serving[0]]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn o01_a_process_that_dies_at_any_moment_resumes_the_same_replacement() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    // Killed again and again, each time a little later than the last.
+    for round in 0_u64..40 {
+        pass(std::time::Duration::from_millis(37 * (round % 9) + 211)).await;
+        process.handle.crash().await;
+        process = Process::start(&world, &store, world::settings(&format!("b{round}"))).await;
+    }
+    process
+        .until("the victim is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+                && process.serving("analytics").len() == 3
+                && process.pool("analytics").instances.len() == 3
+        })
+        .await;
+    let log = world.lock().log.clone();
+    let admitted = log.iter().filter(|line| line.starts_with("admit ")).count();
+    assert_eq!(admitted, 4, "one replacement, not two: {log:#?}");
+    let row = store.instance(&victim).await.unwrap().unwrap();
+    assert_eq!(row.phase, Phase::Retired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_that_find_the_round_running_are_coalesced() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let settings = Settings {
+        tick: seconds(1),
+        ..world::settings("a")
+    };
+    let mut process = Process::start(&world, &world::store(), settings).await;
+    process.converged("analytics", 3).await;
+    // Every look takes the whole budget of four seconds.
+    world.trouble("workload", "", Trouble::Hangs);
+    let before = process.status().counts.coalesced_ticks;
+    let looks = world.calls("workload");
+    pass(seconds(60)).await;
+    assert!(process.status().counts.coalesced_ticks > before + 20);
+    assert!(world.calls("workload") - looks < 3 * 20, "looks do not queue up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r04_while_the_store_takes_no_write_nothing_is_done_that_needs_one() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    process.handle.crash().await;
+
+    let faulty = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
+    let ports = trino_pool_operator::actors::Ports {
+        store: faulty.clone(),
+        ..world::ports(&world, &store)
+    };
+    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("b"))
+        .await
+        .unwrap();
+    let mut process = Process { handle, ports };
+    process.converged("analytics", 3).await;
+    faulty.set_read_only(true);
+    let node = world.nodes_of(&process.serving("analytics")[0])[0].clone();
+    world.drift(|name| *name == node);
+    world.lock().pods[0].do_not_disrupt = None;
+    pass(minutes(1)).await;
+    assert_eq!(
+        world.calls("cordon_node"),
+        0,
+        "no cordon on a write that did not commit"
+    );
+    assert_eq!(world.lock().pods[0].do_not_disrupt.as_deref(), Some("true"));
+    assert!(process.pool("analytics").store.is_some());
+    assert!(!process.status().is_ready());
+    faulty.set_read_only(false);
+    process
+        .until("it is cordoned", minutes(1), |process| {
+            world.lock().nodes[&node].unschedulable && process.status().is_ready()
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_pool("adhoc", |_| {});
+    world.add_nodes("old", 24);
+    let panicking = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
+    let ports = trino_pool_operator::actors::Ports {
+        store: panicking.clone(),
+        ..world::ports(&world, &store)
+    };
+    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
+        .await
+        .unwrap();
+    let mut process = Process { handle, ports };
+    process.converged("analytics", 3).await;
+    process.converged("adhoc", 3).await;
+    panicking.panic_on("trino/analytics");
+    process
+        .until("it was started again", minutes(2), |process| {
+            process
+                .pool("analytics")
+                .restarts
+                .is_some_and(|(count, _)| count >= 3)
+        })
+        .await;
+    assert!(process.pool("adhoc").restarts.is_none());
+    panicking.panic_on("");
+    let node = world.nodes_of(&process.serving("analytics")[0])[0].clone();
+    let victim = process.serving("analytics")[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the victim is gone", minutes(8), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+                && process.serving("analytics").len() == 3
+        })
+        .await;
+}

@@ -1,0 +1,414 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+use trino_pool_operator::cluster::facts::{
+    ClaimFacts, ClaimInventory, ContainerFacts, DeploymentFacts, LeaseFacts, Listing, Lookup, NodeFacts,
+    ObjectFacts, ObjectKind, OwnerRef, PodFacts, PoolResource, ReplicaSetFacts, Workload,
+};
+use trino_pool_operator::cluster::port::{
+    Cluster, ClusterError, CordonMark, Created, EventRecord, Hint, Manifest, Written,
+};
+use trino_pool_operator::pool::ids::{
+    ClaimName, ContainerId, InstanceId, Namespace, NodeName, NodeUid, ObjectName, ObjectUid, PodUid, PoolId,
+    ResourceVersion, StoreId,
+};
+
+use super::{Inner, World};
+
+const POOL: &str = "trinopool.dev/pool";
+const PROTECTION: &str = "karpenter.sh/do-not-disrupt";
+
+fn failed(what: &str) -> ClusterError {
+    ClusterError::Server(format!("{what} fails on purpose"))
+}
+
+impl World {
+    async fn pass(&self, call: &str, subject: &str) -> Result<(), ClusterError> {
+        self.gate(call, subject).await.map_err(|()| failed(call))
+    }
+}
+
+impl Inner {
+    fn object(&mut self, kind: ObjectKind, meta: &ObjectMeta) -> ObjectFacts {
+        ObjectFacts {
+            kind,
+            namespace: Namespace::new(meta.namespace.clone().unwrap()),
+            name: ObjectName::new(meta.name.clone().unwrap()),
+            uid: ObjectUid::new(self.next("uid")),
+            resource_version: ResourceVersion::new("1"),
+            labels: meta.labels.clone().unwrap_or_default(),
+            annotations: meta.annotations.clone().unwrap_or_default(),
+            deleting: false,
+        }
+    }
+
+    /// The Deployment controller, the scheduler and the kubelet, all at once.
+    fn run(&mut self, object: &ObjectFacts, replicas: i32, template: &PodTemplateSpec) {
+        self.deployments.push(DeploymentFacts {
+            object: object.clone(),
+            replicas: Some(u32::try_from(replicas).unwrap()),
+            ready: u32::try_from(replicas).unwrap(),
+            generation: 1,
+        });
+        let set = ReplicaSetFacts {
+            name: ObjectName::new(format!("{}-rs", object.name)),
+            uid: ObjectUid::new(self.next("rs")),
+            owners: vec![controller(
+                "apps/v1",
+                "Deployment",
+                object.name.as_str(),
+                object.uid.as_str(),
+            )],
+        };
+        for index in 0..replicas {
+            let node = self.place(&serde_json::to_string(template).unwrap());
+            let meta = template.metadata.clone().unwrap_or_default();
+            let spec = template.spec.clone().unwrap();
+            let mut containers = BTreeMap::new();
+            for container in &spec.containers {
+                let running = ContainerId::new(self.next("container"));
+                let facts = ContainerFacts {
+                    image: container.image.clone(),
+                    running: Some(running),
+                    ..ContainerFacts::default()
+                };
+                containers.insert(container.name.clone(), facts);
+            }
+            let config_maps = spec
+                .volumes
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|volume| Some(ObjectName::new(volume.config_map?.name)))
+                .collect();
+            let uid = PodUid::new(self.next("pod"));
+            self.pods.push(PodFacts {
+                name: ObjectName::new(format!("{}-{index}", set.name)),
+                uid,
+                resource_version: ResourceVersion::new("1"),
+                labels: meta.labels.unwrap_or_default(),
+                owners: vec![controller(
+                    "apps/v1",
+                    "ReplicaSet",
+                    set.name.as_str(),
+                    set.uid.as_str(),
+                )],
+                do_not_disrupt: meta.annotations.unwrap_or_default().get(PROTECTION).cloned(),
+                finished: false,
+                terminating: false,
+                ready: node.is_some(),
+                node,
+                ip: Some("10.0.0.1".into()),
+                started_at: None,
+                containers,
+                config_maps,
+                unschedulable_because: None,
+            });
+        }
+        self.replica_sets.push(set);
+    }
+
+    /// The emptiest schedulable node that the template does not exclude by name.
+    fn place(&self, template: &str) -> Option<NodeName> {
+        let load = |name: &NodeName| {
+            self.pods
+                .iter()
+                .filter(|pod| pod.node.as_ref() == Some(name))
+                .count()
+        };
+        self.nodes
+            .values()
+            .filter(|node| !node.unschedulable && !template.contains(&format!("\"{}\"", node.name)))
+            .map(|node| (load(&node.name), node.name.clone()))
+            .min()
+            .map(|(_, name)| name)
+    }
+}
+
+fn controller(api: &str, kind: &str, name: &str, uid: &str) -> OwnerRef {
+    OwnerRef {
+        api_version: api.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: uid.into(),
+        controller: true,
+    }
+}
+
+#[async_trait]
+impl Cluster for World {
+    async fn pools(&self) -> Result<Listing<PoolResource>, ClusterError> {
+        self.pass("pools", "").await?;
+        Ok(Listing {
+            items: self.lock().pools.values().cloned().collect(),
+            undecodable: Vec::new(),
+        })
+    }
+
+    async fn claims(&self) -> Result<ClaimInventory, ClusterError> {
+        self.pass("claims", "").await?;
+        Ok(ClaimInventory {
+            claims: self.lock().claims.clone(),
+            undecodable: Vec::new(),
+            resource_version: ResourceVersion::new("1"),
+        })
+    }
+
+    async fn claim(&self, name: &ClaimName) -> Result<Lookup<ClaimFacts>, ClusterError> {
+        self.pass("claim", name.as_str()).await?;
+        let inner = self.lock();
+        let found = inner.claims.values().find(|claim| claim.name == *name);
+        Ok(found.cloned().map_or(Lookup::Absent, Lookup::Found))
+    }
+
+    async fn node(&self, name: &NodeName) -> Result<Lookup<NodeFacts>, ClusterError> {
+        self.pass("node", name.as_str()).await?;
+        let found = self.lock().nodes.get(name).cloned();
+        Ok(found.map_or(Lookup::Absent, Lookup::Found))
+    }
+
+    async fn workload(
+        &self,
+        _namespace: &Namespace,
+        instance: &InstanceId,
+    ) -> Result<Workload, ClusterError> {
+        self.pass("workload", instance.as_str()).await?;
+        let inner = self.lock();
+        let ours = |name: &ObjectName| name.as_str().starts_with(instance.as_str());
+        let of = |kind: ObjectKind| -> Vec<ObjectFacts> {
+            let items = inner
+                .objects
+                .iter()
+                .filter(|object| object.kind == kind && ours(&object.name));
+            items.cloned().collect()
+        };
+        Ok(Workload {
+            deployments: inner
+                .deployments
+                .iter()
+                .filter(|d| ours(&d.object.name))
+                .cloned()
+                .collect(),
+            replica_sets: inner
+                .replica_sets
+                .iter()
+                .filter(|set| ours(&set.name))
+                .cloned()
+                .collect(),
+            pods: inner.pods.iter().filter(|pod| ours(&pod.name)).cloned().collect(),
+            services: of(ObjectKind::Service),
+            config_maps: of(ObjectKind::ConfigMap),
+            undecodable: Vec::new(),
+        })
+    }
+
+    async fn pods(&self, _namespace: &Namespace) -> Result<Listing<PodFacts>, ClusterError> {
+        self.pass("pods", "").await?;
+        Ok(Listing {
+            items: self.lock().pods.clone(),
+            undecodable: Vec::new(),
+        })
+    }
+
+    async fn objects(
+        &self,
+        _namespace: &Namespace,
+        pool: &PoolId,
+    ) -> Result<Listing<ObjectFacts>, ClusterError> {
+        self.pass("objects", pool.as_str()).await?;
+        let name = pool.as_str().rsplit('/').next().unwrap().to_owned();
+        let inner = self.lock();
+        let items = inner.objects.iter().filter(|o| o.labels.get(POOL) == Some(&name));
+        Ok(Listing {
+            items: items.cloned().collect(),
+            undecodable: Vec::new(),
+        })
+    }
+
+    async fn object(
+        &self,
+        kind: ObjectKind,
+        _namespace: &Namespace,
+        name: &ObjectName,
+    ) -> Result<Lookup<ObjectFacts>, ClusterError> {
+        self.pass("object", name.as_str()).await?;
+        let inner = self.lock();
+        let found = inner.objects.iter().find(|o| o.kind == kind && o.name == *name);
+        Ok(found.cloned().map_or(Lookup::Absent, Lookup::Found))
+    }
+
+    async fn create(&self, manifest: &Manifest) -> Result<Created, ClusterError> {
+        let (kind, meta) = match manifest {
+            Manifest::ConfigMap(object) => (ObjectKind::ConfigMap, &object.metadata),
+            Manifest::Service(object) => (ObjectKind::Service, &object.metadata),
+            Manifest::Deployment(object) => (ObjectKind::Deployment, &object.metadata),
+        };
+        let name = meta.name.clone().unwrap();
+        self.pass("create", &name).await?;
+        let mut inner = self.lock();
+        let known = inner
+            .objects
+            .iter()
+            .find(|o| o.kind == kind && o.name.as_str() == name);
+        if let Some(known) = known {
+            return Ok(Created::Exists(known.clone()));
+        }
+        let facts = inner.object(kind, meta);
+        inner.log.push(format!("create {} {name}", kind.as_str()));
+        if let Manifest::Deployment(deployment) = manifest {
+            let spec = deployment.spec.clone().unwrap();
+            inner.run(&facts, spec.replicas.unwrap(), &spec.template);
+        }
+        inner.objects.push(facts.clone());
+        Ok(Created::Created(facts.uid))
+    }
+
+    async fn delete(
+        &self,
+        kind: ObjectKind,
+        _namespace: &Namespace,
+        name: &ObjectName,
+        uid: &ObjectUid,
+    ) -> Result<Written, ClusterError> {
+        self.pass("delete", name.as_str()).await?;
+        let mut inner = self.lock();
+        let Some(at) = inner
+            .objects
+            .iter()
+            .position(|o| o.kind == kind && o.name == *name)
+        else {
+            return Ok(Written::Absent);
+        };
+        if inner.objects[at].uid != *uid {
+            return Ok(Written::Conflict("another UID".into()));
+        }
+        inner.objects.remove(at);
+        inner.log.push(format!("delete {} {name}", kind.as_str()));
+        if kind == ObjectKind::Deployment {
+            inner.deployments.retain(|d| d.object.uid != *uid);
+            inner.replica_sets.retain(|set| set.owners[0].uid != uid.as_str());
+            let prefix = format!("{name}-rs");
+            inner.pods.retain(|pod| !pod.name.as_str().starts_with(&prefix));
+        }
+        Ok(Written::Applied)
+    }
+
+    async fn protect_pod(
+        &self,
+        _namespace: &Namespace,
+        pod: &ObjectName,
+        uid: &PodUid,
+        version: &ResourceVersion,
+    ) -> Result<Written, ClusterError> {
+        self.pass("protect_pod", pod.as_str()).await?;
+        let mut inner = self.lock();
+        let Some(pod) = inner.pods.iter_mut().find(|known| known.name == *pod) else {
+            return Ok(Written::Absent);
+        };
+        if pod.uid != *uid || pod.resource_version != *version {
+            return Ok(Written::Conflict("changed".into()));
+        }
+        pod.do_not_disrupt = Some("true".into());
+        Ok(Written::Applied)
+    }
+
+    async fn cordon_node(
+        &self,
+        node: &NodeName,
+        uid: &NodeUid,
+        version: &ResourceVersion,
+        mark: &CordonMark,
+    ) -> Result<Written, ClusterError> {
+        self.pass("cordon_node", node.as_str()).await?;
+        let mut inner = self.lock();
+        let Some(found) = inner.nodes.get_mut(node) else {
+            return Ok(Written::Absent);
+        };
+        if found.uid != *uid || found.resource_version != *version {
+            return Ok(Written::Conflict("changed".into()));
+        }
+        found.unschedulable = true;
+        found.cordon_mark = Some(mark.0.clone());
+        inner.log.push(format!("cordon {node}"));
+        Ok(Written::Applied)
+    }
+
+    async fn set_pool_status(
+        &self,
+        _namespace: &Namespace,
+        name: &ObjectName,
+        uid: &ObjectUid,
+        status: &Value,
+    ) -> Result<Written, ClusterError> {
+        self.pass("status", name.as_str()).await?;
+        let mut inner = self.lock();
+        inner.statuses.push(status.clone());
+        let Some(pool) = inner.pools.get_mut(name.as_str()).filter(|pool| pool.uid == *uid) else {
+            return Ok(Written::Absent);
+        };
+        pool.store = status["storeId"].as_str().map(StoreId::new);
+        Ok(Written::Applied)
+    }
+
+    async fn set_pool_finalizer(
+        &self,
+        _namespace: &Namespace,
+        name: &ObjectName,
+        uid: &ObjectUid,
+        _version: &ResourceVersion,
+        present: bool,
+    ) -> Result<Written, ClusterError> {
+        self.pass("finalizer", name.as_str()).await?;
+        let mut inner = self.lock();
+        let Some(pool) = inner.pools.get_mut(name.as_str()).filter(|pool| pool.uid == *uid) else {
+            return Ok(Written::Absent);
+        };
+        pool.finalizer = present;
+        if pool.deleting && !present {
+            inner.pools.remove(name.as_str());
+        }
+        Ok(Written::Applied)
+    }
+
+    async fn publish(&self, event: &EventRecord) -> Result<(), ClusterError> {
+        self.lock()
+            .events
+            .push(format!("{} {}", event.reason, event.message));
+        Ok(())
+    }
+
+    async fn lease(&self, _: &Namespace, name: &ObjectName) -> Result<Lookup<LeaseFacts>, ClusterError> {
+        self.pass("lease", name.as_str()).await?;
+        Ok(self.lock().lease.clone().map_or(Lookup::Absent, Lookup::Found))
+    }
+
+    async fn put_lease(
+        &self,
+        _namespace: &Namespace,
+        name: &ObjectName,
+        expected: Option<&ResourceVersion>,
+        lease: &LeaseFacts,
+    ) -> Result<Written, ClusterError> {
+        let writer = lease.holder.clone().unwrap_or_default();
+        self.pass("put_lease", &format!("{name} {writer}")).await?;
+        let mut inner = self.lock();
+        let current = inner.lease.as_ref().map(|lease| lease.resource_version.clone());
+        if current.as_ref() != expected {
+            return Ok(Written::Conflict("another version".into()));
+        }
+        let version = ResourceVersion::new(inner.next("lease"));
+        inner.lease = Some(LeaseFacts {
+            resource_version: version,
+            ..lease.clone()
+        });
+        Ok(Written::Applied)
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        stream::pending().boxed()
+    }
+}

@@ -1,0 +1,259 @@
+//! A small hand-written world behind the ports: pods run as soon as their Deployment is made, a gateway
+//! keeps members, coordinators answer. Every call passes a gate where it can fail, hang or panic.
+
+mod cluster;
+mod coordinator;
+mod gateway;
+pub mod readonly;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use trino_pool_operator::actors::{LeaseSettings, Ports, Settings};
+use trino_pool_operator::clock::{Clock, Entropy};
+use trino_pool_operator::cluster::facts::{
+    ClaimFacts, DeploymentFacts, Grace, LeaseFacts, NodeFacts, ObjectFacts, OwnerRef, PodFacts, PoolResource,
+    ReplicaSetFacts,
+};
+use trino_pool_operator::gateway::model::{Backend, Member, PoolState};
+use trino_pool_operator::pool::ids::{
+    ClaimName, ClaimUid, InstanceId, Namespace, NodeName, NodeUid, ObjectName, ObjectUid, ProviderId,
+    ResourceVersion, SpecGeneration, StoreId,
+};
+use trino_pool_operator::pool::validate::example_spec;
+use trino_pool_operator::store::memory::MemoryStore;
+
+/// What happens to a call at its gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It fails.
+    Fails,
+    /// It never answers.
+    Hangs,
+    /// It panics.
+    Panics,
+}
+
+#[derive(Default)]
+pub struct Inner {
+    pub pools: BTreeMap<String, PoolResource>,
+    pub nodes: BTreeMap<NodeName, NodeFacts>,
+    pub claims: BTreeMap<ClaimUid, ClaimFacts>,
+    pub objects: Vec<ObjectFacts>,
+    pub deployments: Vec<DeploymentFacts>,
+    pub replica_sets: Vec<ReplicaSetFacts>,
+    pub pods: Vec<PodFacts>,
+    pub pool_states: BTreeMap<String, PoolState>,
+    pub members: BTreeMap<InstanceId, Member>,
+    pub steps: BTreeMap<(String, String), Member>,
+    pub backends: BTreeMap<String, Backend>,
+    pub owed: u64,
+    pub lease: Option<LeaseFacts>,
+    pub events: Vec<String>,
+    pub statuses: Vec<serde_json::Value>,
+    trouble: BTreeMap<(String, String), Trouble>,
+    calls: BTreeMap<String, u64>,
+    pub log: Vec<String>,
+    serial: u64,
+}
+
+/// The world; cloning shares.
+#[derive(Clone, Default)]
+pub struct World(Arc<Mutex<Inner>>);
+
+impl World {
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    /// Makes a call go wrong, for every subject (`""`) or for those that contain it.
+    pub fn trouble(&self, call: &str, subject: &str, trouble: Trouble) {
+        self.lock()
+            .trouble
+            .insert((call.to_owned(), subject.to_owned()), trouble);
+    }
+
+    pub fn calm(&self) {
+        self.lock().trouble.clear();
+    }
+
+    pub fn calls(&self, call: &str) -> u64 {
+        self.lock().calls.get(call).copied().unwrap_or_default()
+    }
+
+    /// The gate: `Err` when the call is to fail.
+    async fn gate(&self, call: &str, subject: &str) -> Result<(), ()> {
+        let trouble = {
+            let mut inner = self.lock();
+            *inner.calls.entry(call.to_owned()).or_default() += 1;
+            inner
+                .trouble
+                .iter()
+                .find(|((named, about), _)| named == call && subject.contains(about.as_str()))
+                .map(|(_, trouble)| *trouble)
+        };
+        match trouble {
+            None => Ok(()),
+            Some(Trouble::Fails) => Err(()),
+            Some(Trouble::Hangs) => std::future::pending().await,
+            Some(Trouble::Panics) => panic!("{call} {subject} panics on purpose"),
+        }
+    }
+
+    pub fn add_pool(&self, name: &str, edit: impl FnOnce(&mut serde_json::Value)) {
+        let mut spec = example_spec(name);
+        edit(&mut spec);
+        let resource = PoolResource {
+            namespace: Namespace::new("trino"),
+            name: ObjectName::new(name),
+            uid: ObjectUid::new(format!("uid-{name}")),
+            resource_version: ResourceVersion::new("1"),
+            generation: SpecGeneration::new(1),
+            deleting: false,
+            finalizer: false,
+            spec,
+            store: None,
+        };
+        self.lock().pools.insert(name.to_owned(), resource);
+    }
+
+    /// Nodes, each with a NodeClaim that provably owns it.
+    pub fn add_nodes(&self, prefix: &str, count: usize) {
+        let mut inner = self.lock();
+        for index in 0..count {
+            let name = format!("{prefix}-{index}");
+            let provider = ProviderId::new(format!("kwok:///{name}"));
+            let claim = ClaimFacts {
+                name: ClaimName::new(format!("claim-{name}")),
+                uid: ClaimUid::new(format!("claim-uid-{name}")),
+                deleted_at: None,
+                node: Some(NodeName::new(&*name)),
+                provider_id: Some(provider.clone()),
+                drifted: None,
+                disruption: None,
+                ambiguous: false,
+                grace: Grace::Unlimited,
+                termination_at: None,
+            };
+            let node = NodeFacts {
+                name: NodeName::new(&*name),
+                uid: NodeUid::new(format!("node-uid-{name}")),
+                resource_version: ResourceVersion::new("1"),
+                created_at: None,
+                deleting: false,
+                owners: vec![OwnerRef {
+                    api_version: "karpenter.sh/v1".into(),
+                    kind: "NodeClaim".into(),
+                    name: claim.name.to_string(),
+                    uid: claim.uid.to_string(),
+                    controller: false,
+                }],
+                provider_id: Some(provider),
+                unschedulable: false,
+                taints: Vec::new(),
+                cordon_mark: None,
+                ready: true,
+            };
+            inner.claims.insert(claim.uid.clone(), claim);
+            inner.nodes.insert(node.name.clone(), node);
+        }
+    }
+
+    /// Karpenter finds that these nodes no longer match their NodePool.
+    pub fn drift(&self, is_it: impl Fn(&NodeName) -> bool) {
+        for claim in self.lock().claims.values_mut() {
+            if claim.node.as_ref().is_some_and(&is_it) {
+                claim.drifted = Some(Some("NodePoolDrifted".into()));
+            }
+        }
+    }
+
+    /// Nodes of an instance's pods.
+    pub fn nodes_of(&self, instance: &InstanceId) -> Vec<NodeName> {
+        let inner = self.lock();
+        let of = |pod: &&PodFacts| pod.name.as_str().starts_with(instance.as_str());
+        inner
+            .pods
+            .iter()
+            .filter(of)
+            .filter_map(|pod| pod.node.clone())
+            .collect()
+    }
+}
+
+impl Inner {
+    fn next(&mut self, prefix: &str) -> String {
+        self.serial += 1;
+        format!("{prefix}-{}", self.serial)
+    }
+}
+
+/// Tokio's clock, which the tests pause.
+pub struct PausedClock {
+    start: tokio::time::Instant,
+}
+
+impl PausedClock {
+    pub fn new() -> Self {
+        Self {
+            start: tokio::time::Instant::now(),
+        }
+    }
+}
+
+#[async_trait]
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        let epoch: Timestamp = "2031-01-01T00:00:00Z".parse().unwrap();
+        epoch.saturating_add(self.monotonic()).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Counts up: different every time, the same in every run.
+#[derive(Default)]
+pub struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn next_u64(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// The ports of one process in this world, over this store.
+pub fn ports(world: &World, store: &Arc<MemoryStore>) -> Ports {
+    Ports {
+        cluster: Arc::new(world.clone()),
+        gateway: Arc::new(world.clone()),
+        coordinator: Arc::new(world.clone()),
+        store: store.clone(),
+        clock: Arc::new(PausedClock::new()),
+        entropy: Arc::new(Counting::default()),
+    }
+}
+
+pub fn store() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(StoreId::new("store-a")))
+}
+
+pub fn settings(owner: &str) -> Settings {
+    Settings {
+        node_replacement: true,
+        lease: LeaseSettings {
+            elect: false,
+            ..LeaseSettings::default()
+        },
+        ..Settings::new(owner)
+    }
+}
