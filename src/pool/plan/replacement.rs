@@ -65,7 +65,8 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
     let mut surge_asked = false;
     for item in &queue {
         let instance = &item.view.id;
-        // The doubtful one itself may be drained: what counts is who is left.
+        // The doubtful one itself may be drained: what counts is who is left. The floor follows from
+        // `needed`; it is asked again because S6 must not hang on an order of rules.
         let left = census.healthy_without(item.view);
         let may_leave = left >= item.needed(input).saturating_sub(1) && left >= input.min_serving;
         if may_leave {
