@@ -103,7 +103,10 @@ impl Store for MemoryStore {
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {
         let mut rows = self.rows();
-        let row = rows.pools.get_mut(pool).ok_or_else(|| missing_pool(pool))?;
+        let row = rows
+            .pools
+            .get_mut(pool)
+            .ok_or_else(|| rules::missing_pool(pool))?;
         let epoch = rules::next_epoch(pool, owner, row.epoch, above)?;
         row.epoch = epoch;
         row.owner = owner.clone();
@@ -116,7 +119,7 @@ impl Store for MemoryStore {
 
     async fn load(&self, pool: &PoolId) -> Result<PoolSnapshot, StoreError> {
         let rows = self.rows();
-        let row = rows.pools.get(pool).ok_or_else(|| missing_pool(pool))?;
+        let row = rows.pools.get(pool).ok_or_else(|| rules::missing_pool(pool))?;
         let live = |id: &InstanceId| {
             rows.instances
                 .get(id)
@@ -197,7 +200,7 @@ impl Store for MemoryStore {
         rules::well_formed_recovery(recovery)?;
         let mut rows = self.rows();
         if !rows.pools.contains_key(pool) {
-            return Err(missing_pool(pool));
+            return Err(rules::missing_pool(pool));
         }
         let row = rows
             .instances
@@ -266,10 +269,6 @@ impl Store for MemoryStore {
     fn statements(&self) -> u64 {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).calls
     }
-}
-
-fn missing_pool(pool: &PoolId) -> StoreError {
-    rules::conflict(pool, "no such pool")
 }
 
 impl Draft<'_> {

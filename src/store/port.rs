@@ -320,6 +320,17 @@ pub struct NodeHold {
     pub node: NodeName,
 }
 
+/// Connections of a store to its database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Open ones.
+    pub open: u32,
+    /// Open ones that nobody uses now.
+    pub idle: u32,
+    /// How many there may be.
+    pub most: u32,
+}
+
 /// The store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -364,4 +375,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Statements sent to the database since this store was opened.
     fn statements(&self) -> u64;
+
+    /// Its connections; none where there is no database.
+    fn connections(&self) -> Connections {
+        Connections::default()
+    }
 }

@@ -38,6 +38,12 @@ pub fn stored_time(now: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
+/// The refusal of a call about a pool that was never seeded.
+#[must_use]
+pub fn missing_pool(pool: &PoolId) -> StoreError {
+    conflict(pool, "no such pool")
+}
+
 /// The refusal of a write about a row that is not there.
 #[must_use]
 pub fn missing_instance(instance: &InstanceId) -> StoreError {

@@ -1,0 +1,84 @@
+//! From a URL to a store: the only place that knows which schemes there are.
+
+use std::sync::Arc;
+
+use super::port::{Store, StoreError};
+use super::schema::Migrated;
+use super::{postgres, sqlite};
+
+/// Which store a URL names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `postgres://…` or `postgresql://…`: any number of replicas.
+    Postgres,
+    /// `sqlite:<path>`: one replica, no leader election.
+    Sqlite,
+}
+
+impl Kind {
+    /// Reads the scheme of a store URL.
+    ///
+    /// # Errors
+    /// `Unavailable`, naming the scheme at most: the rest of a URL may hold a password.
+    pub fn of(url: &str) -> Result<Self, StoreError> {
+        match url.split_once(':') {
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres),
+            Some(("sqlite", _)) => Ok(Self::Sqlite),
+            Some((scheme, rest)) if rest.starts_with("//") => Err(StoreError::Unavailable(format!(
+                "a store URL starts with postgres:// or sqlite:, not {scheme}://"
+            ))),
+            Some(_) | None => Err(StoreError::Unavailable(
+                "a store URL starts with postgres:// or sqlite:".into(),
+            )),
+        }
+    }
+}
+
+/// Opens the store a URL names, if its schema fits. Migrates nothing.
+///
+/// # Errors
+/// `Unavailable` when the URL is wrong or nothing answers; `Schema` when the schema does not fit.
+pub async fn connect(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match Kind::of(url)? {
+        Kind::Postgres => Arc::new(postgres::open(url, postgres::MOST_CONNECTIONS).await?),
+        Kind::Sqlite => Arc::new(sqlite::open(url).await?),
+    })
+}
+
+/// Brings the store a URL names to this binary's schema.
+///
+/// # Errors
+/// As for [`connect`], and `Schema` when this binary must not touch the store.
+pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
+    match Kind::of(url)? {
+        Kind::Postgres => postgres::migrate(url).await,
+        Kind::Sqlite => sqlite::migrate(url).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wrong_url_says_what_is_wrong_and_never_the_password() {
+        for url in [
+            "mysql://me:hunter2@db/x",
+            "me:hunter2@db",
+            "postgres://me:hunter2@db:notaport/x",
+            "postgres://me:hunter2@db/x?sslmode=sideways",
+            "sqlite::memory:",
+            "sqlite:",
+            "",
+        ] {
+            let Err(error) = connect(url).await else {
+                panic!("{url} was accepted")
+            };
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+            assert!(
+                error.to_string().contains("URL") || error.to_string().contains("url"),
+                "{error}"
+            );
+        }
+    }
+}
