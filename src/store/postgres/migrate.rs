@@ -4,6 +4,8 @@
 //! turns, one that dies leaves nothing behind, and the wait is bounded (R03). sqlx's own lock belongs to the
 //! session and is stranded by a pooler, so it is switched off.
 
+use std::time::Duration;
+
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection, Row};
@@ -17,6 +19,9 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// Any number, as long as it stays the same: it names the lock.
 const LOCK: &str = "SET LOCAL lock_timeout = '30s'; SELECT pg_advisory_xact_lock(7305808869231650162)";
+
+/// How long a whole migration may take; cut off, it leaves nothing behind.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
@@ -73,15 +78,23 @@ pub(super) async fn applied(connection: &mut PgConnection) -> Result<Applied, St
 /// `Schema` when this binary must not touch it; `Unavailable` when there is no server, or when another
 /// migration holds the lock for too long.
 pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
-    let mut connection = options(url)?
-        .connect()
-        .await
-        .map_err(|error| failure::classify(&error))?;
-    let migrated = run(&mut connection).await;
-    if let Err(error) = connection.close().await {
-        tracing::debug!(%error, "the connection of the migration did not close");
-    }
-    migrated
+    let options = options(url)?;
+    tokio::time::timeout(PATIENCE, async {
+        let mut connection = options
+            .connect()
+            .await
+            .map_err(|error| failure::classify(&error))?;
+        let migrated = run(&mut connection).await;
+        if let Err(error) = connection.close().await {
+            tracing::debug!(%error, "the connection of the migration did not close");
+        }
+        migrated
+    })
+    .await
+    .unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(StoreError::Unavailable(format!("no answer within {seconds} s")))
+    })
 }
 
 async fn run(connection: &mut PgConnection) -> Result<Migrated, StoreError> {

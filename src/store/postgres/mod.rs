@@ -22,7 +22,7 @@ use sqlx::{Connection, Postgres};
 use super::port::{Connections, StoreError};
 use super::rows::Found;
 use super::sql::session::{Arg, Database, Reads, Session};
-use super::sql::{ACQUIRE_DEADLINE, SqlStore};
+use super::sql::{ACQUIRE_DEADLINE, SqlStore, within};
 use crate::pool::ids::StoreId;
 use crate::store::schema;
 
@@ -77,9 +77,11 @@ pub async fn open(url: &str, most_connections: u32) -> Result<SqlStore<PostgresD
         statements: Arc::default(),
         distrust,
     };
-    let mut connection = database.acquire().await?;
-    let applied = migrate::applied(&mut connection).await?;
-    drop(connection);
+    let applied = within(async {
+        let mut connection = database.acquire().await?;
+        migrate::applied(&mut connection).await
+    })
+    .await?;
     schema::fits(&applied, &migrate::known())?;
     let id = applied
         .id

@@ -150,7 +150,8 @@ async fn settle<T>(session: Box<dyn Session>, done: Result<T, StoreError>) -> Re
     }
 }
 
-async fn within<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+/// Bounds a call by [`DEADLINE`].
+pub(super) async fn within<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| {
         Err(StoreError::Unavailable(format!(
             "no answer within {} s",

@@ -1,6 +1,8 @@
 //! Bringing a SQLite file to this binary's schema, in one transaction under the file's write lock: two
 //! starters take turns, one that dies leaves nothing behind, and the wait is bounded.
 
+use std::time::Duration;
+
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection, Row};
@@ -11,6 +13,9 @@ use crate::store::port::StoreError;
 use crate::store::schema::{self, Applied, Migrated, Step};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// How long a whole migration may take; cut off, it leaves nothing behind.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
@@ -70,16 +75,23 @@ pub(super) async fn applied(connection: &mut SqliteConnection) -> Result<Applied
 /// `Schema` when this binary must not touch it; `Unavailable` when the file cannot be used, or another
 /// process holds its lock for too long.
 pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
-    let mut connection = options(url)?
-        .create_if_missing(true)
-        .connect()
-        .await
-        .map_err(|error| failure::classify(&error))?;
-    let migrated = run(&mut connection).await;
-    if let Err(error) = connection.close().await {
-        tracing::debug!(%error, "the connection of the migration did not close");
-    }
-    migrated
+    let options = options(url)?.create_if_missing(true);
+    tokio::time::timeout(PATIENCE, async {
+        let mut connection = options
+            .connect()
+            .await
+            .map_err(|error| failure::classify(&error))?;
+        let migrated = run(&mut connection).await;
+        if let Err(error) = connection.close().await {
+            tracing::debug!(%error, "the connection of the migration did not close");
+        }
+        migrated
+    })
+    .await
+    .unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(StoreError::Unavailable(format!("no answer within {seconds} s")))
+    })
 }
 
 async fn run(connection: &mut SqliteConnection) -> Result<Migrated, StoreError> {

@@ -20,7 +20,7 @@ use sqlx::sqlite::{
 use super::port::{Connections, StoreError};
 use super::rows::Found;
 use super::sql::session::{Arg, Database, Reads, Session};
-use super::sql::{ACQUIRE_DEADLINE, LOCK_DEADLINE, SqlStore};
+use super::sql::{ACQUIRE_DEADLINE, LOCK_DEADLINE, SqlStore, within};
 use crate::pool::ids::StoreId;
 use crate::store::schema;
 
@@ -74,9 +74,11 @@ pub async fn open(url: &str) -> Result<SqlStore<SqliteDatabase>, StoreError> {
         .max_lifetime(None)
         .test_before_acquire(false)
         .connect_lazy_with(options);
-    let mut connection = pool.acquire().await.map_err(|error| failure::classify(&error))?;
-    let applied = migrate::applied(&mut connection).await?;
-    drop(connection);
+    let applied = within(async {
+        let mut connection = pool.acquire().await.map_err(|error| failure::classify(&error))?;
+        migrate::applied(&mut connection).await
+    })
+    .await?;
     schema::fits(&applied, &migrate::known())?;
     let id = applied
         .id
