@@ -1,6 +1,6 @@
 -- Who this store is. One row, made by the first migration and never changed: TrinoPool.status remembers it.
 CREATE TABLE store_identity (
-    only INTEGER PRIMARY KEY DEFAULT 1 CHECK (only = 1),
+    one INTEGER PRIMARY KEY CHECK (one = 1),
     id TEXT NOT NULL,
     -- The lowest schema version a binary must know to use this store. Additive migrations leave it alone; one
     -- that older binaries must not touch raises it.

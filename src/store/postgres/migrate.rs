@@ -2,11 +2,11 @@
 //!
 //! Everything happens in one transaction under an advisory lock of that transaction: two starters take
 //! turns, one that dies leaves nothing behind, and the wait is bounded (R03). sqlx's own lock belongs to the
-//! session and is stranded by a pooler, so it is switched off.
+//! session and is stranded by a pooler, so it is not used.
 
 use std::time::Duration;
 
-use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection, Row};
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{failure, options};
 use crate::store::port::StoreError;
 use crate::store::schema::{self, Applied, Migrated, Step};
+use crate::store::sql::migrations;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -25,13 +26,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
-    MIGRATIONS
-        .iter()
-        .map(|migration| Step {
-            version: migration.version,
-            checksum: migration.checksum.to_vec(),
-        })
-        .collect()
+    migrations::known(&MIGRATIONS)
 }
 
 /// What the database says of itself. Tables that are not there mean an empty database.
@@ -49,15 +44,9 @@ pub(super) async fn applied(connection: &mut PgConnection) -> Result<Applied, St
     }
     let mut applied = Applied::default();
     if there[0] {
-        let steps = connection.list_applied_migrations(&MIGRATIONS.table_name).await;
-        applied.steps = steps
-            .map_err(|error| classify(&error))?
-            .into_iter()
-            .map(|step| Step {
-                version: step.version,
-                checksum: step.checksum.to_vec(),
-            })
-            .collect();
+        applied.steps = migrations::seen(connection, &MIGRATIONS)
+            .await
+            .map_err(|error| classify(&error))?;
     }
     if there[1] {
         let row = sqlx::query("SELECT id, usable_from FROM store_identity")
@@ -106,13 +95,10 @@ async fn run(connection: &mut PgConnection) -> Result<Migrated, StoreError> {
         .map_err(database)?;
     let before = applied(&mut transaction).await?;
     schema::may_migrate(&before, &known())?;
-    let mut migrator = sqlx::migrate!("migrations/postgres");
-    migrator.set_locking(false).set_ignore_missing(true);
-    migrator
-        .run(&mut *transaction)
+    migrations::run_missing(&mut *transaction, &MIGRATIONS, &before)
         .await
         .map_err(|error| classify(&error))?;
-    sqlx::query("INSERT INTO store_identity (id) VALUES ($1) ON CONFLICT (only) DO NOTHING")
+    sqlx::query("INSERT INTO store_identity (one, id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING")
         .bind(Uuid::new_v4().to_string())
         .execute(&mut *transaction)
         .await

@@ -5,6 +5,7 @@
 //! for nothing while it holds a lock (O05), and gives up at a deadline (O06). It never retries: only the
 //! caller knows whether repeating is right.
 
+pub(in crate::store) mod migrations;
 pub mod session;
 mod writes;
 

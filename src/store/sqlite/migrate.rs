@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection, Row};
 use uuid::Uuid;
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::{failure, options};
 use crate::store::port::StoreError;
 use crate::store::schema::{self, Applied, Migrated, Step};
+use crate::store::sql::migrations;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -19,13 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
-    MIGRATIONS
-        .iter()
-        .map(|migration| Step {
-            version: migration.version,
-            checksum: migration.checksum.to_vec(),
-        })
-        .collect()
+    migrations::known(&MIGRATIONS)
 }
 
 /// What the file says of itself. Tables that are not there mean an empty file.
@@ -45,15 +40,9 @@ pub(super) async fn applied(connection: &mut SqliteConnection) -> Result<Applied
     }
     let mut applied = Applied::default();
     if there[0] {
-        let steps = connection.list_applied_migrations(&MIGRATIONS.table_name).await;
-        applied.steps = steps
-            .map_err(|error| classify(&error))?
-            .into_iter()
-            .map(|step| Step {
-                version: step.version,
-                checksum: step.checksum.to_vec(),
-            })
-            .collect();
+        applied.steps = migrations::seen(connection, &MIGRATIONS)
+            .await
+            .map_err(|error| classify(&error))?;
     }
     if there[1] {
         let row = sqlx::query("SELECT id, usable_from FROM store_identity")
@@ -99,13 +88,10 @@ async fn run(connection: &mut SqliteConnection) -> Result<Migrated, StoreError> 
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(database)?;
     let before = applied(&mut transaction).await?;
     schema::may_migrate(&before, &known())?;
-    let mut migrator = sqlx::migrate!("migrations/sqlite");
-    migrator.set_locking(false).set_ignore_missing(true);
-    migrator
-        .run(&mut *transaction)
+    migrations::run_missing(&mut *transaction, &MIGRATIONS, &before)
         .await
         .map_err(|error| classify(&error))?;
-    sqlx::query("INSERT INTO store_identity (id) VALUES ($1) ON CONFLICT (only) DO NOTHING")
+    sqlx::query("INSERT INTO store_identity (one, id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING")
         .bind(Uuid::new_v4().to_string())
         .execute(&mut *transaction)
         .await
