@@ -8,6 +8,7 @@
 pub mod clients;
 pub mod faults;
 pub mod gateway;
+pub mod invariants;
 pub mod kube;
 pub mod scenario;
 pub mod trino;

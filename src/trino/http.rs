@@ -21,6 +21,9 @@ use crate::transport::{Transport, TransportError};
 /// Longest time one call of the port takes, a statement's pages included.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Who probe statements are run as unless told otherwise.
+pub const PROBE_USER: &str = "trino-pool-operator";
+
 const NODES: &str = "SELECT node_id, coordinator, state FROM system.runtime.nodes";
 const CATALOGS: &str = "SHOW CATALOGS";
 
@@ -42,7 +45,7 @@ impl Default for ProbeOptions {
     fn default() -> Self {
         Self {
             address: CoordinatorAddress::Service,
-            user: "trino-pool-operator".to_owned(),
+            user: PROBE_USER.to_owned(),
             credential: None,
             forwarded_https: false,
         }

@@ -92,6 +92,9 @@ pub enum Decision {
 /// Ends the operator's process; called with the call in which it dies, which never returns.
 pub type CrashHook = Arc<dyn Fn(&Call) + Send + Sync>;
 
+/// Looks at the world right after an effect was carried out, before its caller sees the answer.
+pub type Observer = Arc<dyn Fn(&Call) + Send + Sync>;
+
 /// Decides and records for one process of the operator. Cloning shares.
 #[derive(Clone)]
 pub struct Injector {
@@ -106,6 +109,7 @@ struct State {
     trace: Trace,
     effects: u64,
     ended: bool,
+    observer: Option<Observer>,
 }
 
 impl std::fmt::Debug for Injector {
@@ -129,6 +133,7 @@ impl Injector {
                 trace: Trace::default(),
                 effects: 0,
                 ended: false,
+                observer: None,
             })),
         }
     }
@@ -142,6 +147,11 @@ impl Injector {
     /// Replaces the plan from now on.
     pub fn follow(&self, plan: impl Plan) {
         self.state().plan = Box::new(plan);
+    }
+
+    /// Has `observer` called after every effect that was carried out.
+    pub fn observe(&self, observer: Observer) {
+        self.state().observer = Some(observer);
     }
 
     /// How many effects were begun so far.
@@ -220,6 +230,7 @@ impl Injector {
             return std::future::pending().await;
         }
         let decision = self.decide(&call);
+        let perform = || self.perform(&call, perform);
         let answer = match decision {
             Decision::Pass => perform().await,
             Decision::LoseRequest => {
@@ -251,6 +262,17 @@ impl Injector {
             return std::future::pending().await;
         }
         self.record(call, decision, answer.brief());
+        answer
+    }
+
+    async fn perform<'f, R>(&self, call: &Call, perform: &(dyn Fn() -> BoxFuture<'f, R> + Send + Sync)) -> R {
+        let answer = perform().await;
+        let observer = self.state().observer.clone();
+        if call.class == Class::Effect
+            && let Some(observer) = observer
+        {
+            observer(call);
+        }
         answer
     }
 

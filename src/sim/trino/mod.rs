@@ -76,6 +76,8 @@ pub struct Ended {
     pub pod: String,
     /// Its container.
     pub container: String,
+    /// Its `node.id`: the name of its pod.
+    pub node_id: String,
     /// Its `coordinatorId`.
     pub coordinator: String,
     /// Queries that had not given their last page to their client.
@@ -171,6 +173,14 @@ impl TrinoSim {
     #[must_use]
     pub fn processes(&self, now: Timestamp) -> Vec<ProcessView> {
         self.processes.values().map(|process| process.view(now)).collect()
+    }
+
+    /// Who runs a query, while its process remembers it.
+    #[must_use]
+    pub fn owner_of(&self, query: &str) -> Option<&str> {
+        self.processes
+            .values()
+            .find_map(|process| process.owner_of(query))
     }
 
     /// Every process that ended, in order.

@@ -99,6 +99,7 @@ impl Process {
         Ended {
             pod: self.spec.pod,
             container: self.spec.container,
+            node_id: self.spec.node_id,
             coordinator: self.coordinator,
             live_queries: self
                 .queries
@@ -120,6 +121,10 @@ impl Process {
             live_queries: self.queries.values().filter(|query| query.live()).count(),
             open_transactions: self.transactions.len(),
         }
+    }
+
+    pub(super) fn owner_of(&self, query: &str) -> Option<&str> {
+        self.queries.get(query).map(|query| query.user.as_str())
     }
 
     fn ready(&self, now: Timestamp) -> bool {

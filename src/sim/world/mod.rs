@@ -21,12 +21,12 @@ mod transport;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub use admin::AdminError;
+pub use admin::{ADMIN, AdminError, NODE_POOL};
 pub use clock::{SimClock, SimEntropy};
 pub use options::{NAMESPACE, WorldOptions};
 pub use ports::{PortsError, WorldPorts};
@@ -41,6 +41,7 @@ use crate::sim::gateway::{GatewayOptions, GatewaySim, Upstream};
 use crate::sim::kube::KubeSim;
 use crate::sim::kube::server::KubeHost;
 use crate::sim::trino::{Behaviour, TrinoSim};
+use crate::trino::http::PROBE_USER;
 
 /// The admin token of the simulated gateway.
 pub const ADMIN_TOKEN: &str = "simulated-gateway-admin-token-0123456789";
@@ -63,6 +64,7 @@ pub struct World {
     next_behaviours: VecDeque<Behaviour>,
     monitored_at: Timestamp,
     probes: u64,
+    cancelled: u64,
 }
 
 impl World {
@@ -87,6 +89,7 @@ impl World {
             next_behaviours: VecDeque::new(),
             monitored_at: now,
             probes: 0,
+            cancelled: 0,
         };
         world.furnish()?;
         Ok(world)
@@ -171,7 +174,19 @@ impl World {
     /// One request to whoever listens at `host` (`host:port`); `None` when nobody does.
     pub fn coordinator_exchange(&mut self, host: &str, request: &Request<Bytes>) -> Option<Response<Bytes>> {
         self.probes += 1;
+        let query = request.uri().path().split('/').nth(4);
+        if request.method() == Method::DELETE
+            && query.and_then(|id| self.trino.owner_of(id)) != Some(PROBE_USER)
+        {
+            self.cancelled += 1;
+        }
         self.trino.handle(host, request, self.now)
+    }
+
+    /// Queries of somebody else that were cancelled past the gateway.
+    #[must_use]
+    pub const fn cancelled(&self) -> u64 {
+        self.cancelled
     }
 
     /// Requests that were sent to coordinators past the gateway: probes.

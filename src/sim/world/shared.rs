@@ -33,6 +33,11 @@ impl SharedWorld {
         result
     }
 
+    /// Looks at the world and changes nothing. Never hold it across an await.
+    pub fn peek<R>(&self, look: impl FnOnce(&World) -> R) -> R {
+        look(&self.lock())
+    }
+
     /// Lets the world move on to `now`.
     pub fn step(&self, now: Timestamp) {
         self.with(|world| world.step(now));
