@@ -167,3 +167,50 @@ impl KubeHost for Solo {
         self.now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, TryStreamExt};
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
+    use kube::core::WatchEvent;
+    use kube::{Api, Client, Config};
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use serde_json::json;
+
+    use super::*;
+    use crate::sim::kube::KubeOptions;
+
+    #[tokio::test]
+    async fn the_production_client_lists_and_watches_over_real_http() {
+        let now = "2026-12-02T05:00:00Z".parse().unwrap();
+        let kube = KubeSim::new(KubeOptions::default(), ChaCha8Rng::seed_from_u64(1), now);
+        let host = Arc::new(Mutex::new(Solo { kube, now }));
+        let face = Face::new(Arc::clone(&host), Pulse::default());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move { axum::serve(listener, router(face)).await });
+        let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+        assert_eq!(client.apiserver_version().await.unwrap().major, "1");
+        let api: Api<Namespace> = Api::all(client);
+        let seen = api.list(&ListParams::default()).await.unwrap();
+        assert_eq!(seen.items.len(), 2);
+        let version = seen.metadata.resource_version.unwrap();
+        let mut stream = api
+            .watch(&WatchParams::default(), &version)
+            .await
+            .unwrap()
+            .boxed();
+        let made = serde_json::from_value(json!({"metadata": {"name": "trino"}})).unwrap();
+        api.create(&PostParams::default(), &made).await.unwrap();
+        let event = stream.try_next().await.unwrap().unwrap();
+        assert!(
+            matches!(event, WatchEvent::Added(object) if object.metadata.name.as_deref() == Some("trino"))
+        );
+        api.delete("trino", &DeleteParams::default()).await.unwrap();
+        let event = stream.try_next().await.unwrap().unwrap();
+        assert!(matches!(event, WatchEvent::Deleted(_)));
+        server.abort();
+    }
+}
