@@ -87,6 +87,8 @@ pub struct InventoryState {
 
 /// First pause after a failed refresh; doubles with each failure in a row.
 const BACKOFF: Duration = Duration::from_secs(5);
+/// The port's own deadlines are shorter; this one guards against a hang.
+const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 /// Longest such pause.
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
 
@@ -153,12 +155,14 @@ impl InventoryState {
             return;
         }
         self.refreshing = Some(tick);
-        let cluster = Arc::clone(&self.ports.cluster);
+        let ports = self.ports.clone();
         let myself = myself.clone();
         // Collected so that finished tasks do not pile up; their results travel as messages.
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
-            let result = cluster.claims().await;
+            let silence = || ClusterError::Unreachable(format!("no answer within {REFRESH_LIMIT:?}"));
+            let result = ports.guarded(REFRESH_LIMIT, ports.cluster.claims()).await;
+            let result = result.unwrap_or_else(|| Err(silence()));
             // Fails only when the actor is gone, and then nobody waits.
             let _ = myself.send_message(InventoryMsg::Refreshed { tick, result });
         });

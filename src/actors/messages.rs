@@ -39,6 +39,8 @@ pub struct Ticket {
 pub enum SupervisorMsg {
     /// Leadership changed.
     Leadership(super::leadership::Leadership),
+    /// Whoever renews the Lease ended unexpectedly.
+    LeadershipDied,
     /// It is time for a tick: regular, or early.
     TickDue {
         /// Asked for by a hint or a pool.

@@ -5,8 +5,11 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures::FutureExt;
 
 use crate::clock::{Clock, Entropy};
 use crate::cluster::port::Cluster;
@@ -47,6 +50,17 @@ impl Ports {
             result = future => Some(result),
             () = self.clock.sleep(limit) => None,
         }
+    }
+
+    /// Like [`Ports::within`], and a panic on the way is "no answer" too: for work beside an actor, whose
+    /// end nobody else would notice.
+    pub async fn guarded<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let caught = AssertUnwindSafe(future).catch_unwind();
+        let result = self.within(limit, caught).await?;
+        if result.is_err() {
+            tracing::error!("work beside an actor panicked");
+        }
+        result.ok()
     }
 
     /// A random duration below `bound`.

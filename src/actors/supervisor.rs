@@ -7,9 +7,10 @@
 mod slots;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -174,6 +175,7 @@ impl Actor for Supervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMsg::Leadership(change) => state.leadership(&myself, change),
+            SupervisorMsg::LeadershipDied => state.leadership_died(&myself),
             SupervisorMsg::TickDue { early } => state.tick_due(&myself, early),
             SupervisorMsg::Hint(_) | SupervisorMsg::Early => state.arm_early(&myself),
             SupervisorMsg::PoolsRead(read) => state.pools_read(&myself, *read).await,
@@ -265,8 +267,8 @@ impl State {
         });
     }
 
-    fn start_leadership(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let myself = myself.clone();
+    fn start_leadership(&mut self, supervisor: &ActorRef<SupervisorMsg>) {
+        let myself = supervisor.clone();
         let tell = move |change| {
             // A dead supervisor leads nothing.
             let _ = myself.send_message(SupervisorMsg::Leadership(change));
@@ -277,13 +279,21 @@ impl State {
         }
         let (sender, receiver) = mpsc::channel(4);
         self.commands = Some(sender);
-        self.tasks.spawn(leadership::drive(
-            self.ports.clone(),
-            self.settings.owner.clone(),
-            self.settings.lease.clone(),
-            receiver,
-            tell,
-        ));
+        let (owner, lease) = (self.settings.owner.clone(), self.settings.lease.clone());
+        let driver = leadership::drive(self.ports.clone(), owner, lease, receiver, tell);
+        let supervisor = supervisor.clone();
+        self.spawn(async move {
+            if AssertUnwindSafe(driver).catch_unwind().await.is_err() {
+                let _ = supervisor.send_message(SupervisorMsg::LeadershipDied);
+            }
+        });
+    }
+
+    /// Without a driver nobody renews: nothing may run until another one holds the Lease.
+    fn leadership_died(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let reason = "the leadership driver died".to_owned();
+        self.leadership(myself, Leadership::Lost { reason });
+        self.start_leadership(myself);
     }
 
     fn leadership(&mut self, myself: &ActorRef<SupervisorMsg>, change: Leadership) {
@@ -358,7 +368,7 @@ impl State {
         let (limit, read_stored) = (self.settings.inspection_budget, !self.stored_read);
         let inventory = self.inventory.clone();
         self.spawn(async move {
-            let resources = ports.within(limit, ports.cluster.pools()).await;
+            let resources = ports.guarded(limit, ports.cluster.pools()).await;
             let resources = match resources {
                 Some(Ok(listing)) => Ok(listing),
                 Some(Err(error)) => Err(Fault {
@@ -400,7 +410,7 @@ impl State {
             self.yield_leadership();
         }
         self.publish();
-        if self.slots.values().any(Slot::waits_for_budget) {
+        if self.permits_more() {
             self.arm_early(myself);
         }
     }
@@ -476,7 +486,7 @@ impl State {
 
 /// The pools that have a row; `None` when the store did not answer, and then they are asked for again.
 async fn stored_pools(ports: &Ports, limit: Duration) -> Option<Vec<PoolId>> {
-    match ports.within(limit, ports.store.pools()).await {
+    match ports.guarded(limit, ports.store.pools()).await {
         Some(Ok(pools)) => Some(pools.into_iter().map(|pool| pool.id).collect()),
         Some(Err(error)) => {
             tracing::warn!(error = %error, "the stored pools cannot be read");

@@ -5,7 +5,10 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod failures;
+mod inventory;
 mod leadership;
+mod messages;
+mod recovery;
 mod replacement;
 mod world;
 

@@ -52,6 +52,13 @@ impl Brain {
         if live.steps >= MAX_STEPS {
             return false;
         }
+        if live.awaits_plan() {
+            // A loss is closed within moments; the planner has to see it first, or nobody repairs it (O05).
+            if self.round.is_none() {
+                self.hurry();
+            }
+            return false;
+        }
         let next = lifecycle::next(&live.row, &seen, &ctx, now);
         match next {
             Next::Wait(waiting) => {

@@ -5,6 +5,7 @@
 //! to be ahead refuses the configuration, which ends the term, and the next one starts above it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -12,7 +13,7 @@ use super::Brain;
 use crate::actors::faults;
 use crate::actors::messages::{PoolMsg, RoundRead, Survey};
 use crate::gateway::model::{Controller, MemberPhase, PoolSettings, PoolState, RefusalCode};
-use crate::gateway::port::Outcome;
+use crate::gateway::port::{GatewayFault, Outcome};
 use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::ids::{Epoch, InstanceId, StepId};
 use crate::pool::names::{ANNOTATION_EPOCH, LABEL_INSTANCE};
@@ -65,47 +66,37 @@ impl Brain {
             return;
         };
         let (tick, identity, ports) = (order.tick, identity.clone(), self.ports.clone());
-        let (limit, myself) = (self.settings.inspection_budget, self.myself.clone());
+        let limit = self.settings.inspection_budget;
         self.surveying = true;
-        self.spawn(async move {
+        let otherwise = Survey {
+            tick,
+            gateway: Err(silent(limit)),
+            members: Err(silent(limit)),
+            objects: Err(faults::timed_out("objects", limit)),
+        };
+        self.start(PoolMsg::Surveyed(Box::new(otherwise)), async move {
             let (group, namespace) = (&identity.routing_group, &identity.namespace);
-            let late =
-                || crate::gateway::port::GatewayFault::Unreachable(format!("no answer within {limit:?}"));
             let (gateway, members, objects) = tokio::join!(
                 biased;
                 ports.within(limit, ports.gateway.pool(group)),
                 ports.within(limit, ports.gateway.members(group)),
                 ports.within(limit, ports.cluster.objects(namespace, &identity.id)),
             );
-            let gone = |phase: MemberPhase| match phase {
-                MemberPhase::Retired | MemberPhase::Lost => true,
-                MemberPhase::Preparing
-                | MemberPhase::Active
-                | MemberPhase::Draining
-                | MemberPhase::Sealed
-                | MemberPhase::Retiring
-                | MemberPhase::Suspect
-                | MemberPhase::Unrecognised => false,
-            };
-            let survey = Survey {
+            let gateway = gateway.unwrap_or_else(|| Err(silent(limit)));
+            let members = members.unwrap_or_else(|| Err(silent(limit)));
+            PoolMsg::Surveyed(Box::new(Survey {
                 tick,
-                gateway: gateway
-                    .unwrap_or_else(|| Err(late()))
-                    .map(|pool| pool.map(|pool| pool.controller_epoch)),
-                members: members.unwrap_or_else(|| Err(late())).map(|members| {
-                    members
-                        .into_iter()
-                        .filter(|member| !gone(member.phase))
-                        .map(|member| member.instance_id)
-                        .collect()
+                gateway: gateway.map(|pool| pool.map(|pool| pool.controller_epoch)),
+                members: members.map(|members| {
+                    let stands = members.into_iter().filter(|member| stands(member.phase));
+                    stands.map(|member| member.instance_id).collect()
                 }),
                 objects: match objects {
                     Some(Ok(listing)) => Ok(listing),
                     Some(Err(error)) => Err(faults::of_cluster("objects", &error)),
                     None => Err(faults::timed_out("objects", limit)),
                 },
-            };
-            let _ = myself.send_message(PoolMsg::Surveyed(Box::new(survey)));
+            }))
         });
     }
 
@@ -239,20 +230,20 @@ impl Brain {
         }
         attempt.in_flight = true;
         let (id, step, settings) = (attempt.id, attempt.step.clone(), attempt.settings.clone());
-        let (gateway, myself) = (self.ports.gateway.clone(), self.myself.clone());
-        let (ports, limit) = (self.ports.clone(), self.settings.effect_deadline);
-        self.spawn(async move {
-            let call = gateway.configure(&controller, &step, &settings);
-            let outcome = ports.within(limit, call).await.unwrap_or_else(|| {
-                Outcome::Unknown(crate::gateway::port::GatewayFault::Unreachable(format!(
-                    "no answer within {limit:?}"
-                )))
-            });
-            let _ = myself.send_message(PoolMsg::Configured { attempt: id, outcome });
+        let gateway = self.ports.gateway.clone();
+        self.writes_in_flight += 1;
+        let otherwise = PoolMsg::Configured {
+            attempt: id,
+            outcome: Outcome::Unknown(silent(self.settings.effect_deadline)),
+        };
+        self.start(otherwise, async move {
+            let outcome = gateway.configure(&controller, &step, &settings).await;
+            PoolMsg::Configured { attempt: id, outcome }
         });
     }
 
     pub(super) fn configured(&mut self, id: u64, outcome: Outcome<PoolState>) {
+        self.writes_in_flight = self.writes_in_flight.saturating_sub(1);
         let Some(attempt) = self.gateway.attempt.take_if(|attempt| attempt.id == id) else {
             self.counts.stale_messages += 1;
             return;
@@ -328,6 +319,24 @@ impl Brain {
             max_repair: desired.max_repair,
             desired_revision: desired.blueprint.release.to_string(),
         })
+    }
+}
+
+fn silent(limit: Duration) -> GatewayFault {
+    GatewayFault::Unreachable(format!("no answer within {limit:?}"))
+}
+
+/// Whether a member of this phase still holds a slot, or may.
+const fn stands(phase: MemberPhase) -> bool {
+    match phase {
+        MemberPhase::Retired | MemberPhase::Lost => false,
+        MemberPhase::Preparing
+        | MemberPhase::Active
+        | MemberPhase::Draining
+        | MemberPhase::Sealed
+        | MemberPhase::Retiring
+        | MemberPhase::Suspect
+        | MemberPhase::Unrecognised => true,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorRef};
+use tokio::task::AbortHandle;
 
 use super::Brain;
 use crate::actors::instance::{InstanceActor, Subject};
@@ -19,6 +20,7 @@ use crate::pool::ids::{InstanceId, NodeName, TickId};
 use crate::pool::instance::InstanceRow;
 use crate::pool::lifecycle::Needs;
 use crate::pool::observation::{Fault, Observation, PlacementReport};
+use crate::pool::phase::Phase;
 use crate::pool::step::{Confirmed, Effect, EffectOutcome, Waiting};
 use crate::telemetry::counters::{COUNTERS, bump};
 use crate::telemetry::events::ActorRestarted;
@@ -54,11 +56,18 @@ pub(super) struct Live {
     pub(super) outstanding_work: Option<u64>,
 }
 
-/// A request without an answer.
-#[derive(Clone, Debug)]
+/// A request without an answer; its deadline ends with it.
+#[derive(Debug)]
 pub(super) struct Outstanding {
     pub(super) ticket: Ticket,
     pub(super) what: What,
+    deadline: AbortHandle,
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.deadline.abort();
+    }
 }
 
 /// What was asked.
@@ -79,6 +88,7 @@ pub(super) enum Job {
 
 impl Live {
     pub(super) fn new(row: InstanceRow) -> Self {
+        let row_is_lost = row.phase == Phase::Lost;
         Self {
             row,
             actor: None,
@@ -93,7 +103,8 @@ impl Live {
             confirmed: Confirmed::default(),
             fresh_placement: None,
             steps: 0,
-            progressed: false,
+            // A loss that a predecessor recorded was perhaps never planned for.
+            progressed: row_is_lost,
             faults: Vec::new(),
             cordon_fault: None,
             nodes: Vec::new(),
@@ -126,6 +137,11 @@ impl Live {
             },
             None => !self.queue.is_empty(),
         }
+    }
+
+    /// It was lost since the last plan.
+    pub(super) fn awaits_plan(&self) -> bool {
+        self.progressed && self.row.phase == Phase::Lost
     }
 
     pub(super) fn performing(&self) -> Option<&'static str> {
@@ -221,14 +237,17 @@ impl Brain {
                 (What::Effect(effect), order_message(order), patience)
             }
         };
-        live.outstanding = Some(Outstanding { ticket, what });
         // A child that died meanwhile is noticed by supervision, which settles what is outstanding.
         let _ = actor.send_message(message);
-        let (clock, myself, instance) = (self.ports.clock.clone(), self.myself.clone(), id.clone());
-        self.spawn(async move {
-            clock.sleep(limit).await;
-            let _ = myself.send_message(PoolMsg::Overdue { instance, ticket });
-        });
+        let instance = id.clone();
+        let deadline = self.remind(limit, PoolMsg::Overdue { instance, ticket });
+        if let Some(live) = self.live.get_mut(id) {
+            live.outstanding = Some(Outstanding {
+                ticket,
+                what,
+                deadline,
+            });
+        }
     }
 
     async fn child(&mut self, id: &InstanceId) -> Option<ActorRef<InstanceMsg>> {
@@ -326,7 +345,7 @@ impl Brain {
         let Some(outstanding) = live.outstanding.take() else {
             return;
         };
-        match outstanding.what {
+        match outstanding.what.clone() {
             What::Inspection => {
                 live.seen = None;
                 self.inspection_ended(id).await;

@@ -61,7 +61,8 @@ impl Brain {
         live.faults.extend(report.faults.iter().cloned());
         let protected = live.faults.is_empty();
         let writes = evidence::records(&live.row, report, now);
-        if self.authority.is_none() || self.ended {
+        if self.authority.is_none() || self.ended || self.store_fault.is_some() {
+            // Nothing can be recorded now; the next round looks again.
             return;
         }
         if !writes.is_empty() {

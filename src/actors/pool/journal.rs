@@ -17,7 +17,7 @@ use crate::store::port::{Committed, FailureMemory, PoolSnapshot, StepOutcome, St
 use crate::telemetry::events::{CandidateGivenUp, PhaseChanged};
 
 /// The store's own deadline is shorter in every adapter; this one only guards against a hang (O06).
-pub(super) const STORE_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const STORE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why the store cannot be written, or not be read.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use self::authority::{GatewayLink, World};
 use self::children::Live;
@@ -101,6 +101,8 @@ pub struct Brain {
     quiescing: bool,
     ended: bool,
     finished: bool,
+    /// Writes to the gateway or the API server that are under way beside the instances.
+    writes_in_flight: u32,
     /// The round in which the epoch was last raised (S9).
     raised_in: Option<TickId>,
     orphans_at: Option<Duration>,
@@ -216,6 +218,7 @@ impl Brain {
             quiescing: false,
             ended: false,
             finished: false,
+            writes_in_flight: 0,
             raised_in: None,
             orphans_at: None,
             published: Published::default(),
@@ -249,10 +252,35 @@ impl Brain {
             && self.authority.is_some()
     }
 
-    /// Starts something that answers by a message.
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Starts something that answers by a message. When it does not answer, or panics, `otherwise` is
+    /// the answer: nothing is waited for that will never come.
+    fn start(
+        &mut self,
+        otherwise: PoolMsg,
+        task: impl Future<Output = PoolMsg> + Send + 'static,
+    ) -> AbortHandle {
+        let (ports, myself) = (self.ports.clone(), self.myself.clone());
+        let limit = self.settings.effect_deadline;
+        self.reap();
+        self.tasks.spawn(async move {
+            let message = ports.guarded(limit, task).await.unwrap_or(otherwise);
+            // Fails only when this actor is gone, and then nobody waits.
+            let _ = myself.send_message(message);
+        })
+    }
+
+    /// Says something to this actor after a while.
+    fn remind(&mut self, after: Duration, message: PoolMsg) -> AbortHandle {
+        let (clock, myself) = (self.ports.clock.clone(), self.myself.clone());
+        self.reap();
+        self.tasks.spawn(async move {
+            clock.sleep(after).await;
+            let _ = myself.send_message(message);
+        })
+    }
+
+    fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
-        self.tasks.spawn(task);
     }
 
     /// Asks for a tick soon.
@@ -279,7 +307,7 @@ impl Brain {
     }
 
     fn say_if_quiet(&self) {
-        if self.quiescing && self.live.values().all(Live::is_idle) {
+        if self.quiescing && self.writes_in_flight == 0 && self.live.values().all(Live::is_idle) {
             let quiet = SupervisorMsg::Quiet(self.pool.clone());
             let _ = self.supervisor.send_message(quiet);
         }

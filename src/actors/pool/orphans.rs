@@ -34,16 +34,15 @@ impl Brain {
             return;
         }
         self.orphans_at = Some(now);
-        let (ports, myself) = (self.ports.clone(), self.myself.clone());
-        let limit = self.settings.inspection_budget;
-        self.spawn(async move {
+        let (ports, limit) = (self.ports.clone(), self.settings.inspection_budget);
+        let otherwise = PoolMsg::Listed(Err(faults::timed_out("objects", limit)));
+        self.start(otherwise, async move {
             let call = ports.cluster.objects(&identity.namespace, &identity.id);
-            let listed = match ports.within(limit, call).await {
+            PoolMsg::Listed(match ports.within(limit, call).await {
                 Some(Ok(listing)) => Ok(listing),
                 Some(Err(error)) => Err(faults::of_cluster("objects", &error)),
                 None => Err(faults::timed_out("objects", limit)),
-            };
-            let _ = myself.send_message(PoolMsg::Listed(listed));
+            })
         });
     }
 
@@ -95,20 +94,19 @@ impl Brain {
                 pool = %self.pool, instance = %orphan.instance, kind = orphan.kind.as_str(),
                 name = %orphan.name, uid = %orphan.uid, "an orphan is deleted"
             );
-            let (ports, myself) = (self.ports.clone(), self.myself.clone());
-            self.spawn(async move {
-                let call = ports
-                    .cluster
-                    .delete(orphan.kind, &orphan.namespace, &orphan.name, &orphan.uid);
-                let result = call
-                    .await
-                    .map_err(|error| faults::of_cluster(format!("orphan {}", orphan.name), &error));
-                let _ = myself.send_message(PoolMsg::OrphanDeleted(result));
+            let (cluster, limit) = (self.ports.cluster.clone(), self.settings.effect_deadline);
+            self.writes_in_flight += 1;
+            let otherwise = PoolMsg::OrphanDeleted(Err(faults::timed_out("orphan", limit)));
+            self.start(otherwise, async move {
+                let call = cluster.delete(orphan.kind, &orphan.namespace, &orphan.name, &orphan.uid);
+                let subject = format!("orphan {}", orphan.name);
+                PoolMsg::OrphanDeleted(call.await.map_err(|error| faults::of_cluster(subject, &error)))
             });
         }
     }
 
     pub(super) fn orphan_deleted(&mut self, result: Result<Written, Fault>) {
+        self.writes_in_flight = self.writes_in_flight.saturating_sub(1);
         match result {
             Ok(Written::Applied | Written::Absent) => {}
             Ok(Written::Conflict(detail) | Written::Denied(detail)) => self.note(

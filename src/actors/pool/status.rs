@@ -3,7 +3,7 @@
 //! The status is written when something but the wording changed, or a minute after the last write, so
 //! that a quiet pool costs no requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::actors::faults;
 use crate::actors::messages::{PoolMsg, PoolReport, ResourceReading, SupervisorMsg};
 use crate::actors::status::{InstanceStatus, PoolStatus, Switch};
 use crate::cluster::facts::PoolResource;
-use crate::cluster::port::{EventRecord, EventSubject, Written};
+use crate::cluster::port::{ClusterError, EventRecord, EventSubject, Written};
 use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::observation::Fault;
 use crate::pool::phase::Phase;
@@ -146,10 +146,15 @@ impl Brain {
             reason: reason.to_owned(),
             message,
         };
-        let cluster = self.ports.cluster.clone();
-        self.spawn(async move {
-            if let Err(error) = cluster.publish(&event).await {
-                tracing::debug!(error = %error, reason = %event.reason, "an Event was lost");
+        let (ports, limit) = (self.ports.clone(), self.settings.effect_deadline);
+        self.reap();
+        self.tasks.spawn(async move {
+            match ports.guarded(limit, ports.cluster.publish(&event)).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(error = %error, reason = %event.reason, "an Event was lost");
+                }
+                None => tracing::debug!(reason = %event.reason, "an Event was lost"),
             }
         });
     }
@@ -169,8 +174,8 @@ impl Brain {
             return;
         }
         self.published.writing_finalizer = true;
-        let (cluster, myself) = (self.ports.cluster.clone(), self.myself.clone());
-        self.spawn(async move {
+        let cluster = self.ports.cluster.clone();
+        self.write_resource("finalizer", async move {
             let call = cluster.set_pool_finalizer(
                 &resource.namespace,
                 &resource.name,
@@ -178,13 +183,24 @@ impl Brain {
                 &resource.resource_version,
                 present,
             );
-            let result = call
-                .await
-                .map_err(|error| faults::of_cluster("finalizer", &error));
-            let _ = myself.send_message(PoolMsg::ResourceWritten {
-                what: "finalizer",
-                result,
-            });
+            call.await
+        });
+    }
+
+    fn write_resource(
+        &mut self,
+        what: &'static str,
+        write: impl Future<Output = Result<Written, ClusterError>> + Send + 'static,
+    ) {
+        self.writes_in_flight += 1;
+        let limit = self.settings.effect_deadline;
+        let otherwise = PoolMsg::ResourceWritten {
+            what,
+            result: Err(faults::timed_out(what, limit)),
+        };
+        self.start(otherwise, async move {
+            let result = write.await.map_err(|error| faults::of_cluster(what, &error));
+            PoolMsg::ResourceWritten { what, result }
         });
     }
 
@@ -221,18 +237,15 @@ impl Brain {
         }
         self.published.status = Some((body.clone(), now));
         self.published.writing_status = true;
-        let (cluster, myself) = (self.ports.cluster.clone(), self.myself.clone());
-        self.spawn(async move {
+        let cluster = self.ports.cluster.clone();
+        self.write_resource("status", async move {
             let call = cluster.set_pool_status(&resource.namespace, &resource.name, &resource.uid, &body);
-            let result = call.await.map_err(|error| faults::of_cluster("status", &error));
-            let _ = myself.send_message(PoolMsg::ResourceWritten {
-                what: "status",
-                result,
-            });
+            call.await
         });
     }
 
     pub(super) fn resource_written(&mut self, what: &'static str, result: Result<Written, Fault>) {
+        self.writes_in_flight = self.writes_in_flight.saturating_sub(1);
         if what == "status" {
             self.published.writing_status = false;
         } else {
@@ -328,7 +341,11 @@ fn instance_status(live: &Live) -> InstanceStatus {
         replacement_nodes: live.row.replacement_nodes.clone(),
         at_risk: report.map(|report| report.at_risk.clone()).unwrap_or_default(),
         nodes: live.nodes.clone(),
-        faults: live.faults.clone(),
+        faults: {
+            // Several looks in one round may have said the same.
+            let distinct: BTreeSet<Fault> = live.faults.iter().cloned().collect();
+            distinct.into_iter().collect()
+        },
         cordon: live.cordon_fault.clone(),
         performing: live.performing(),
     }

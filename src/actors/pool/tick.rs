@@ -235,11 +235,16 @@ impl Brain {
     fn read_round(&mut self, order: &TickOrder) {
         let Some(identity) = &self.identity else { return };
         let (ports, group) = (self.ports.clone(), identity.routing_group.clone());
-        let (limit, tick, myself) = (self.settings.inspection_budget, order.tick, self.myself.clone());
+        let (limit, tick) = (self.settings.inspection_budget, order.tick);
         // Lazy: without anything that may be scheduled, nobody needs the listing.
         let scheduled = self.live.values().any(|live| live.row.objects.is_some());
         let inventory = (self.nodes().is_some() && scheduled).then(|| order.inventory.clone());
-        self.spawn(async move {
+        let otherwise = PoolMsg::Read(Box::new(RoundRead {
+            tick,
+            gateway: Err(faults::timed_out("pool", limit)),
+            inventory: None,
+        }));
+        self.start(otherwise, async move {
             let snapshot = async {
                 let inventory = inventory?;
                 let call = async move { ractor::call!(inventory, |reply| InventoryMsg::Get { tick, reply }) };
@@ -255,21 +260,16 @@ impl Brain {
                 Some(Err(error)) => Err(faults::of_gateway("pool", &error)),
                 None => Err(faults::timed_out("pool", limit)),
             };
-            let read = RoundRead {
+            PoolMsg::Read(Box::new(RoundRead {
                 tick,
                 gateway,
                 inventory,
-            };
-            let _ = myself.send_message(PoolMsg::Read(Box::new(read)));
+            }))
         });
     }
 
     fn arm_round(&mut self, tick: TickId, stage: Stage, after: Duration) {
-        let (clock, myself) = (self.ports.clock.clone(), self.myself.clone());
-        self.spawn(async move {
-            clock.sleep(after).await;
-            let _ = myself.send_message(PoolMsg::RoundDue { tick, stage });
-        });
+        self.remind(after, PoolMsg::RoundDue { tick, stage });
     }
 
     pub(super) async fn round_read(&mut self, read: RoundRead) {
@@ -354,11 +354,12 @@ impl Brain {
     /// The round is over.
     pub(super) fn finish_round(&mut self) {
         self.round = None;
+        let mut again = std::mem::take(&mut self.coalesced);
         for live in self.live.values_mut() {
+            again |= live.awaits_plan();
             live.progressed = false;
         }
-        if self.coalesced {
-            self.coalesced = false;
+        if again {
             self.hurry();
         }
         self.report();

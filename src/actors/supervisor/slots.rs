@@ -55,6 +55,8 @@ pub(super) struct Slot {
     start_at: Duration,
     replacing: bool,
     wants_to_replace: bool,
+    /// The last tick carried the permission to replace.
+    permitted: bool,
     finished: bool,
     /// What earlier actors of this slot counted.
     counted: Counts,
@@ -75,10 +77,6 @@ impl Slot {
 
     pub(super) fn is_busy(&self) -> bool {
         self.actor.is_some() && !self.quiet
-    }
-
-    pub(super) fn waits_for_budget(&self) -> bool {
-        self.wants_to_replace && !self.replacing
     }
 
     /// Keeps a report; says since when the pool's store has been failing, if it has.
@@ -138,7 +136,8 @@ impl State {
                 other_probes: self.other_probes(&pool),
                 may_replace: may_replace.contains(&pool),
             };
-            if let Some(slot) = self.slots.get(&pool) {
+            if let Some(slot) = self.slots.get_mut(&pool) {
+                slot.permitted = order.may_replace;
                 slot.tell(PoolMsg::Tick(Box::new(order)));
             }
         }
@@ -289,6 +288,18 @@ impl State {
             .filter(|(place, (rank, _))| *rank == 0 || *place < limit)
             .map(|(_, (_, id))| id.clone())
             .collect()
+    }
+
+    /// Whether a pool that waits for the budget would get it at the next tick.
+    pub(super) fn permits_more(&self) -> bool {
+        let waits = |slot: &Slot| slot.wants_to_replace && !slot.replacing && !slot.permitted;
+        if !self.slots.values().any(waits) {
+            return false;
+        }
+        let permits = self.replacement_permits();
+        self.slots
+            .iter()
+            .any(|(id, slot)| waits(slot) && permits.contains(id))
     }
 
     fn other_probes(&self, pool: &PoolId) -> Probes {

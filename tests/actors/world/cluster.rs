@@ -18,7 +18,7 @@ use trino_pool_operator::pool::ids::{
     ResourceVersion, StoreId,
 };
 
-use super::{Inner, World};
+use super::{Inner, Trouble, World};
 
 const POOL: &str = "trinopool.dev/pool";
 const PROTECTION: &str = "karpenter.sh/do-not-disrupt";
@@ -29,7 +29,13 @@ fn failed(what: &str) -> ClusterError {
 
 impl World {
     async fn pass(&self, call: &str, subject: &str) -> Result<(), ClusterError> {
-        self.gate(call, subject).await.map_err(|()| failed(call))
+        let trouble = |trouble| match trouble {
+            Trouble::Throttles(seconds) => ClusterError::Throttled {
+                retry_after: Some(seconds),
+            },
+            Trouble::Fails | Trouble::Hangs | Trouble::Panics => failed(call),
+        };
+        self.gate(call, subject).await.map_err(trouble)
     }
 }
 
@@ -49,12 +55,7 @@ impl Inner {
 
     /// The Deployment controller, the scheduler and the kubelet, all at once.
     fn run(&mut self, object: &ObjectFacts, replicas: i32, template: &PodTemplateSpec) {
-        self.deployments.push(DeploymentFacts {
-            object: object.clone(),
-            replicas: Some(u32::try_from(replicas).unwrap()),
-            ready: u32::try_from(replicas).unwrap(),
-            generation: 1,
-        });
+        let mut ready = 0;
         let set = ReplicaSetFacts {
             name: ObjectName::new(format!("{}-rs", object.name)),
             uid: ObjectUid::new(self.next("rs")),
@@ -85,6 +86,7 @@ impl Inner {
                 .into_iter()
                 .filter_map(|volume| Some(ObjectName::new(volume.config_map?.name)))
                 .collect();
+            ready += u32::from(node.is_some());
             let uid = PodUid::new(self.next("pod"));
             self.pods.push(PodFacts {
                 name: ObjectName::new(format!("{}-{index}", set.name)),
@@ -110,6 +112,12 @@ impl Inner {
             });
         }
         self.replica_sets.push(set);
+        self.deployments.push(DeploymentFacts {
+            object: object.clone(),
+            replicas: Some(u32::try_from(replicas).unwrap()),
+            ready,
+            generation: 1,
+        });
     }
 
     /// The emptiest schedulable node that the template does not exclude by name.

@@ -11,13 +11,13 @@ impl World {
         let down = || ProbeError::Unreachable("down on purpose".into());
         self.gate("coordinator", target.instance.as_str())
             .await
-            .map_err(|()| down())?;
+            .map_err(|_| down())?;
         let prefix = format!("{}-coordinator", target.instance);
         let runs = self
             .lock()
             .pods
             .iter()
-            .any(|pod| pod.name.as_str().starts_with(&prefix));
+            .any(|pod| pod.ready && pod.name.as_str().starts_with(&prefix));
         if runs { Ok(()) } else { Err(down()) }
     }
 }

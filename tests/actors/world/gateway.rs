@@ -95,7 +95,7 @@ impl Inner {
 #[async_trait]
 impl Gateway for World {
     async fn pool(&self, pool: &RoutingGroup) -> Result<Option<PoolState>, GatewayFault> {
-        self.gate("gateway", pool.as_str()).await.map_err(|()| down())?;
+        self.gate("gateway", pool.as_str()).await.map_err(|_| down())?;
         let inner = self.lock();
         let mut state = inner.pool_states.get(pool.as_str()).cloned();
         if let Some(state) = &mut state {
@@ -138,7 +138,7 @@ impl Gateway for World {
     }
 
     async fn members(&self, pool: &RoutingGroup) -> Result<Vec<Member>, GatewayFault> {
-        self.gate("gateway", pool.as_str()).await.map_err(|()| down())?;
+        self.gate("gateway", pool.as_str()).await.map_err(|_| down())?;
         let prefix = format!("{pool}-");
         let inner = self.lock();
         let ours = inner
@@ -151,7 +151,7 @@ impl Gateway for World {
     async fn member(&self, _: &RoutingGroup, instance: &InstanceId) -> Result<Option<Member>, GatewayFault> {
         self.gate("gateway", instance.as_str())
             .await
-            .map_err(|()| down())?;
+            .map_err(|_| down())?;
         Ok(self.lock().members.get(instance).cloned())
     }
 
@@ -162,7 +162,7 @@ impl Gateway for World {
     ) -> Result<Option<Obligations>, GatewayFault> {
         self.gate("gateway", instance.as_str())
             .await
-            .map_err(|()| down())?;
+            .map_err(|_| down())?;
         let inner = self.lock();
         Ok(inner.members.get(instance).map(|member| Obligations {
             incarnation: member.incarnation.clone(),
@@ -184,8 +184,14 @@ impl Gateway for World {
         }
         let mut inner = self.lock();
         let key = (request.operation.to_string(), request.step.to_string());
+        let lost = inner.lose_answers_of.as_deref() == Some(request.action.label());
         if let Some(known) = inner.steps.get(&key) {
-            return Outcome::Replayed(known.clone());
+            let known = known.clone();
+            return if lost {
+                Outcome::Unknown(down())
+            } else {
+                Outcome::Replayed(known)
+            };
         }
         let epoch = inner
             .pool_states
@@ -201,7 +207,7 @@ impl Gateway for World {
                 .log
                 .push(format!("{} {}", request.action.label(), request.instance));
         }
-        outcome
+        if lost { Outcome::Unknown(down()) } else { outcome }
     }
 
     async fn ensure_backend(&self, backend: &Backend) -> Outcome<()> {

@@ -36,6 +36,8 @@ pub enum Trouble {
     Hangs,
     /// It panics.
     Panics,
+    /// 429, with this many seconds of Retry-After; only the claims know it.
+    Throttles(u64),
 }
 
 #[derive(Default)]
@@ -52,6 +54,8 @@ pub struct Inner {
     pub steps: BTreeMap<(String, String), Member>,
     pub backends: BTreeMap<String, Backend>,
     pub owed: u64,
+    /// Requests of this action are applied, and their answers lost.
+    pub lose_answers_of: Option<String>,
     pub lease: Option<LeaseFacts>,
     pub events: Vec<String>,
     pub statuses: Vec<serde_json::Value>,
@@ -86,7 +90,7 @@ impl World {
     }
 
     /// The gate: `Err` when the call is to fail.
-    async fn gate(&self, call: &str, subject: &str) -> Result<(), ()> {
+    async fn gate(&self, call: &str, subject: &str) -> Result<(), Trouble> {
         let trouble = {
             let mut inner = self.lock();
             *inner.calls.entry(call.to_owned()).or_default() += 1;
@@ -98,7 +102,7 @@ impl World {
         };
         match trouble {
             None => Ok(()),
-            Some(Trouble::Fails) => Err(()),
+            Some(trouble @ (Trouble::Fails | Trouble::Throttles(_))) => Err(trouble),
             Some(Trouble::Hangs) => std::future::pending().await,
             Some(Trouble::Panics) => panic!("{call} {subject} panics on purpose"),
         }

@@ -1,0 +1,171 @@
+//! Answers that were lost, processes that died, people who decide.
+
+use trino_pool_operator::pool::ids::{InstanceId, OperationId};
+use trino_pool_operator::pool::phase::Phase;
+use trino_pool_operator::store::port::{Recovery, Store};
+
+use crate::world::{self, Trouble, World};
+use crate::{Process, minutes, pass, seconds};
+
+/// The coordinator's pod is gone for good, and its Deployment says so.
+fn kill_coordinator(world: &World, instance: &InstanceId) {
+    let mut inner = world.lock();
+    let name = format!("{instance}-coordinator");
+    inner.pods.retain(|pod| !pod.name.as_str().starts_with(&name));
+    for deployment in &mut inner.deployments {
+        if deployment.object.name.as_str() == name {
+            deployment.ready = 0;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn w20_a_replacement_takes_few_ticks_since_steps_follow_each_other_at_once() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    let begun = tokio::time::Instant::now();
+    world.drift(|name| *name == node);
+    process
+        .until("the victim is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    // Pods start at once in this world: what is left is the tick that notices, and early ones.
+    assert!(begun.elapsed() <= seconds(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_admission_reply_is_replayed_with_the_identical_request() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    // Applied at the gateway, and the answer lost.
+    world.lock().lose_answers_of = Some("admit".into());
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    pass(seconds(30)).await;
+    world.lock().lose_answers_of = None;
+    process.converged("analytics", 3).await;
+    let log = world.lock().log.clone();
+    assert_eq!(log.iter().filter(|line| line.starts_with("admit ")).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_registration_whose_answer_was_lost_is_fenced_before_its_candidate_is_given_up() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    world.trouble("send", "register", Trouble::Fails);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    pass(seconds(20)).await;
+    let candidate = process.pool("analytics").instances.keys().next().unwrap().clone();
+    let epoch = process.pool("analytics").epoch;
+    // Its coordinator is gone: the identical body can be sent no more.
+    kill_coordinator(&world, &candidate);
+    world.trouble("coordinator", candidate.as_str(), Trouble::Fails);
+    process
+        .until("the epoch is raised", minutes(30), |process| {
+            process.pool("analytics").epoch > epoch
+        })
+        .await;
+    assert!(
+        !world.lock().log.iter().any(|line| line.starts_with("delete ")),
+        "its objects stay until the registration is fenced"
+    );
+    world.calm();
+    world.trouble("coordinator", candidate.as_str(), Trouble::Fails);
+    process
+        .until("the candidate is gone", minutes(30), |process| {
+            !process.pool("analytics").instances.contains_key(&candidate)
+        })
+        .await;
+    process.converged("analytics", 3).await;
+    let row = store.instance(&candidate).await.unwrap().unwrap();
+    assert_eq!(row.phase, Phase::FailureRetired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn o05_a_planned_candidate_that_is_pending_does_not_keep_a_repair_waiting() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 9);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let serving = process.serving("analytics");
+    let nodes = world.nodes_of(&serving[0]);
+    // No room: every node is full, and the planned candidate waits for one.
+    for node in world.lock().nodes.values_mut() {
+        node.unschedulable = true;
+    }
+    world.drift(|name| *name == nodes[0]);
+    process
+        .until("the planned candidate is pending", minutes(1), |process| {
+            let pool = process.pool("analytics");
+            pool.instances.values().any(|i| i.phase == Phase::Creating)
+        })
+        .await;
+    kill_coordinator(&world, &serving[1]);
+    process
+        .until("the repair is made beside it", minutes(10), |process| {
+            let pool = process.pool("analytics");
+            pool.instances
+                .values()
+                .any(|instance| instance.repair_for.as_ref() == Some(&serving[1]))
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    // A query that never ends.
+    world.lock().owed = 1;
+    world.drift(|name| *name == node);
+    process
+        .until("it drains", minutes(3), |process| {
+            let pool = process.pool("analytics");
+            pool.instances[&victim].phase == Phase::Draining
+        })
+        .await;
+    pass(minutes(2)).await;
+    let row = store.instance(&victim).await.unwrap().unwrap();
+    assert_eq!(row.phase, Phase::Draining, "no timer ends a drain");
+
+    world.trouble("node", "", Trouble::Fails);
+    world.trouble("claims", "", Trouble::Fails);
+    kill_coordinator(&world, &victim);
+    let (member, registered) = (row.member.unwrap(), row.process.unwrap());
+    let recovery = Recovery {
+        operation: OperationId::new("ticket-7"),
+        instance: victim.clone(),
+        expected_generation: member.generation,
+        incarnation: member.incarnation,
+        pod_uid: registered.pod,
+        boot_id: registered.boot,
+        node_id: registered.node,
+        coordinator_id: registered.coordinator,
+        requested_by: "somebody".into(),
+        reason: "its node burned".into(),
+        created_at: process.ports.clock.now(),
+    };
+    store.request_recovery(&row.pool, 2, &recovery).await.unwrap();
+    process
+        .until("it is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    let row = store.instance(&victim).await.unwrap().unwrap();
+    assert_eq!(row.phase, Phase::FailureRetired);
+}
