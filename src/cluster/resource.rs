@@ -31,7 +31,7 @@ use serde_json::Value;
         name = "Ready",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether the serving floor is kept and the spec is in force."
+        description = "Whether the serving floor is kept by instances that answer well."
     ),
     printcolumn(name = "Serving", type_ = "integer", json_path = ".status.serving"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),

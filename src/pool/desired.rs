@@ -175,3 +175,16 @@ pub enum FreezeReason {
     /// The resource's generation is lower than the recorded one.
     WentBackwards,
 }
+
+impl FreezeReason {
+    /// Label for metrics, conditions and Events.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Missing => "Missing",
+            Self::IdentityChanged(_) => "IdentityChanged",
+            Self::StoreMismatch => "StoreMismatch",
+            Self::WentBackwards => "WentBackwards",
+        }
+    }
+}

@@ -25,6 +25,7 @@ pub mod plan;
 pub mod protection;
 pub mod recovery;
 pub mod settle;
+pub mod status;
 pub mod step;
 pub mod validate;
 
