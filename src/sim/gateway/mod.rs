@@ -30,8 +30,6 @@ mod register;
 pub mod server;
 mod state;
 mod steps;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -63,3 +63,13 @@ async fn nobody_there_is_told_by_the_check() {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test]
+async fn tls_needs_nothing_installed_beforehand() {
+    let file = written("tls", &GOOD.replace("http://", "https://"));
+    let cluster = connect(&file.0, None).await.unwrap();
+    assert_eq!(
+        cluster.check().await.unwrap_err().label(),
+        "KubernetesUnreachable"
+    );
+}
