@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, World};
+use super::{NAMESPACE, StartState, World};
 use crate::pool::names::{
     ANNOTATION_DO_NOT_DISRUPT, COORDINATOR, LABEL_COMPONENT, LABEL_INSTANCE, LABEL_POOL,
 };
@@ -39,10 +39,41 @@ impl World {
     /// Namespace, NodePool and TrinoPools.
     pub(super) fn furnish(&mut self) -> Result<(), AdminError> {
         self.kube.ensure_namespace(NAMESPACE, self.now);
-        self.create(Resource::NodePools, "", &node_pool())?;
+        match self.options.state {
+            StartState::Empty => {}
+            StartState::Recorded => self.load_recorded()?,
+        }
+        let plan = self.options.node_pool.clone();
+        // The recorded claims bring their own, with the hash that they carry.
+        if self.kube.object(Resource::NodePools, "", NODE_POOL).is_none() {
+            self.kube.create_node_pool(NODE_POOL, &plan, self.now);
+        }
         for name in self.options.pool_names() {
             let pool = self.options.trino_pool(&name);
             self.create(Resource::TrinoPools, NAMESPACE, &pool)?;
+        }
+        Ok(())
+    }
+
+    fn load_recorded(&mut self) -> Result<(), AdminError> {
+        const RECORDED: [(&str, &str); 3] = [
+            (
+                "nodeclaims-clean.json",
+                include_str!("../../../tests/fixtures/karpenter/nodeclaims-clean.json"),
+            ),
+            (
+                "nodes-clean.json",
+                include_str!("../../../tests/fixtures/karpenter/nodes-clean.json"),
+            ),
+            (
+                "workload-clean.json",
+                include_str!("../../../tests/fixtures/karpenter/workload-clean.json"),
+            ),
+        ];
+        for (name, text) in RECORDED {
+            let list = serde_json::from_str(text)
+                .map_err(|error| AdminError::Unmakeable(name.to_owned(), error.to_string()))?;
+            self.kube.load_list(&list, self.now);
         }
         Ok(())
     }
@@ -58,15 +89,16 @@ impl World {
 
     /// Changes the NodePool's template, so that every node made before has drifted.
     pub fn drift_all(&mut self) -> Result<(), AdminError> {
-        let revision = self.kube.revision().to_string();
-        let labels =
-            json!({"spec": {"template": {"metadata": {"labels": {"example.org/revision": revision}}}}});
-        self.patch(Resource::NodePools, "", NODE_POOL, &labels)
+        if self.kube.change_node_pool_template(NODE_POOL) {
+            Ok(())
+        } else {
+            Err(AdminError::NoSuch(format!("NodePool {NODE_POOL}")))
+        }
     }
 
-    /// Merges `patch` into the NodePool.
-    pub fn patch_node_pool(&mut self, patch: &Value) -> Result<(), AdminError> {
-        self.patch(Resource::NodePools, "", NODE_POOL, patch)
+    /// Merges `change` into the NodePool, through the API.
+    pub fn patch_node_pool(&mut self, change: &Value) -> Result<(), AdminError> {
+        self.patch(Resource::NodePools, "", NODE_POOL, change)
     }
 
     /// Deletes a NodeClaim, as a person or Karpenter's own disruption does.
@@ -115,6 +147,20 @@ impl World {
         self.delete(Resource::Pods, NAMESPACE, pod)
     }
 
+    /// An instance's coordinator container is killed for want of memory and started anew in the same pod.
+    pub fn kill_coordinator(&mut self, instance: &str) -> Result<(), AdminError> {
+        let pod = self.coordinator_pod(instance)?;
+        let (namespace, name) = (j::namespace(&pod), j::name(&pod));
+        if self
+            .kube
+            .restart_container(namespace, name, 137, "OOMKilled", self.now)
+        {
+            Ok(())
+        } else {
+            Err(AdminError::NoSuch(format!("running coordinator of {instance}")))
+        }
+    }
+
     /// Replaces an instance's coordinator process without Kubernetes seeing it (fault T05).
     pub fn restart_behind(&mut self, instance: &str) -> Result<(), AdminError> {
         let pod = self.coordinator_pod(instance)?;
@@ -129,6 +175,7 @@ impl World {
     /// From now on, how an instance's coordinator behaves.
     pub fn misbehave(&mut self, instance: &str, behaviour: Behaviour) {
         self.behaviours.insert(instance.to_owned(), behaviour);
+        self.synced = None;
     }
 
     /// How the next instance whose coordinator is first seen behaves. Several calls line up.
@@ -247,31 +294,4 @@ fn path(resource: Resource, namespace: &str, name: Option<&str>) -> String {
         Some(name) => format!("{path}/{name}"),
         None => path,
     }
-}
-
-/// A NodePool of drifting, never expiring nodes without a termination grace.
-fn node_pool() -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": NODE_POOL},
-        "spec": {
-            "template": {
-                "metadata": {"labels": {}},
-                "spec": {
-                    "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-                    "requirements": [
-                        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-                        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
-                    ],
-                    "expireAfter": "Never",
-                },
-            },
-            "disruption": {
-                "consolidationPolicy": "WhenEmpty",
-                "consolidateAfter": "30s",
-                "budgets": [{"nodes": "100%"}],
-            },
-        },
-    })
 }

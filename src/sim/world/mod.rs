@@ -28,7 +28,7 @@ use rand_chacha::ChaCha8Rng;
 
 pub use admin::{ADMIN, AdminError, NODE_POOL};
 pub use clock::{SimClock, SimEntropy};
-pub use options::{NAMESPACE, WorldOptions};
+pub use options::{NAMESPACE, StartState, WorldOptions};
 pub use ports::{PortsError, WorldPorts};
 pub use serve::{Addresses, Served};
 pub use shared::SharedWorld;
@@ -65,6 +65,8 @@ pub struct World {
     monitored_at: Timestamp,
     probes: u64,
     cancelled: u64,
+    /// The revision of the cluster's objects that the processes follow.
+    synced: Option<u64>,
 }
 
 impl World {
@@ -90,6 +92,7 @@ impl World {
             monitored_at: now,
             probes: 0,
             cancelled: 0,
+            synced: None,
         };
         world.furnish()?;
         Ok(world)
@@ -141,8 +144,19 @@ impl World {
         );
     }
 
-    /// Processes follow the pods.
+    /// Processes follow the pods; readiness follows the processes.
     fn sync_processes(&mut self) {
+        let revision = self.kube.revision();
+        if self.synced != Some(revision) {
+            self.synced = Some(revision);
+            self.start_and_end_processes();
+        }
+        for process in self.trino.processes(self.now) {
+            self.kube.set_container_ready(&process.pod, process.ready);
+        }
+    }
+
+    fn start_and_end_processes(&mut self) {
         let Self {
             kube,
             behaviours,
@@ -219,5 +233,7 @@ impl Upstream for Reach<'_> {
     }
 }
 
+#[cfg(test)]
+mod bring_up;
 #[cfg(test)]
 mod tests;

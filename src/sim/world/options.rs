@@ -7,17 +7,31 @@ use serde_json::{Value, json};
 
 use crate::pool::validate::example_spec;
 use crate::sim::clients::ClientOptions;
-use crate::sim::kube::KubeOptions;
+use crate::sim::kube::{KubeOptions, NodePoolPlan};
 use crate::sim::trino::Behaviour;
 
 /// Namespace of every simulated pool.
 pub const NAMESPACE: &str = "trino";
+
+/// What stands before anything happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartState {
+    /// No node and no pod.
+    #[default]
+    Empty,
+    /// The nodes, claims and pods that were recorded from a real control plane with Karpenter
+    /// (`tests/fixtures/karpenter`, clean): machines that were not made by this simulation, and a workload
+    /// with our labels that no row knows.
+    Recorded,
+}
 
 /// How a world is set up. Everything that varies follows from `seed`.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
     /// Seed of every generator in the world.
     pub seed: u64,
+    /// What stands before anything happens.
+    pub state: StartState,
     /// When it begins.
     pub start: Timestamp,
     /// TrinoPools.
@@ -42,6 +56,8 @@ pub struct WorldOptions {
     pub behaviour: Behaviour,
     /// How the cluster behaves.
     pub kube: KubeOptions,
+    /// The one NodePool.
+    pub node_pool: NodePoolPlan,
     /// How long the gateway keeps a finished query as an obligation.
     pub terminal_retention: Duration,
     /// Between two rounds of the gateway's health monitor.
@@ -54,6 +70,7 @@ impl Default for WorldOptions {
     fn default() -> Self {
         Self {
             seed: 1,
+            state: StartState::Empty,
             start: Timestamp::UNIX_EPOCH,
             pools: 1,
             instances: 3,
@@ -66,6 +83,11 @@ impl Default for WorldOptions {
             node_replacement: true,
             behaviour: Behaviour::default(),
             kube: KubeOptions::default(),
+            node_pool: NodePoolPlan {
+                expire_after: Some("Never".to_owned()),
+                budget: Some("100%".to_owned()),
+                ..NodePoolPlan::default()
+            },
             terminal_retention: Duration::from_secs(10),
             monitor_interval: Duration::from_secs(5),
             spec: json!({}),

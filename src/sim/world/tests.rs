@@ -92,6 +92,42 @@ fn what_is_done_to_a_world_is_counted_as_somebody_elses() {
     });
 }
 
+#[test]
+fn a_world_may_begin_with_machines_that_were_recorded() {
+    let mut world = World::new(WorldOptions {
+        state: StartState::Recorded,
+        ..WorldOptions::default()
+    })
+    .unwrap();
+    let names = |world: &World| {
+        let nodes = world.kube.nodes();
+        nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.uid.clone()))
+            .collect::<Vec<_>>()
+    };
+    let before = names(&world);
+    assert_eq!(before.len(), 3);
+    assert!(
+        world
+            .kube
+            .claims()
+            .iter()
+            .all(|claim| claim.initialized && !claim.drifted)
+    );
+    let start = world.now();
+    for seconds in 1..120 {
+        world.step(start + Duration::from_secs(seconds));
+    }
+    assert_eq!(names(&world), before, "nobody has a reason to touch them");
+    world.drift_all().unwrap();
+    world.step(start + Duration::from_secs(121));
+    assert_eq!(
+        world.kube.claims().iter().filter(|claim| claim.drifted).count(),
+        3
+    );
+}
+
 #[tokio::test]
 async fn the_faces_answer_over_real_http() {
     use crate::transport::network::{NetworkOptions, NetworkTransport, Trust};
