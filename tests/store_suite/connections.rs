@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use trino_pool_operator::pool::desired::PoolMode;
+use trino_pool_operator::pool::ids::Epoch;
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::{Authority, Committed, Store, StoreError, Write};
 use trino_pool_operator::store::{connect, migrate, postgres};
 
+use crate::bed::Raw;
 use crate::fixtures::{advance, at, create, drain, id, life, pool, request, write};
 use crate::postgres::{Server, own, shared};
 
@@ -22,25 +24,23 @@ async fn store(server: &Server, most: u32) -> (Arc<dyn Store>, String) {
     (Arc::new(postgres::open(&url, most).await.unwrap()), name)
 }
 
-/// Repeats a query beside the store until it answers without an error. The server is another process, so
-/// there is nothing to await; a server that never gets there fails the test.
+/// Waits for something that happens inside the server, which nobody announces: the server itself looks
+/// again a hundred times a second. A server that never gets there fails the test.
 async fn until(server: &Server, database: &str, condition: &str) {
-    let mut raw = crate::bed::Raw::Postgres(
-        sqlx::ConnectOptions::connect(&server.options(database))
-            .await
-            .unwrap(),
-    );
-    for _ in 0..50_000 {
-        if raw
-            .run(&format!("SELECT 1 / (CASE WHEN {condition} THEN 1 ELSE 0 END)"))
-            .await
-            .is_ok()
-        {
+    let mut raw = raw(server, database).await;
+    for _ in 0..3_000 {
+        let look = format!("SELECT 1 / (CASE WHEN {condition} THEN 1 ELSE 0 END)");
+        if raw.run(&look).await.is_ok() {
             return raw.close().await;
         }
-        tokio::task::yield_now().await;
+        raw.run("SELECT pg_sleep(0.01)").await.unwrap();
     }
     panic!("never came true: {condition}");
+}
+
+async fn raw(server: &Server, database: &str) -> Raw {
+    let options = server.options(database);
+    Raw::Postgres(sqlx::ConnectOptions::connect(&options).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,11 +273,7 @@ async fn o05_a_call_that_is_given_up_leaves_no_lock() {
     let Some(server) = shared() else { return };
     let (store, name) = store(server, 2).await;
     let authority = pool(&*store, "a").await;
-    let mut other = crate::bed::Raw::Postgres(
-        sqlx::ConnectOptions::connect(&server.options(&name))
-            .await
-            .unwrap(),
-    );
+    let mut other = raw(server, &name).await;
     other.run("BEGIN; SELECT 1 FROM pools FOR UPDATE").await.unwrap();
     let waiting = tokio::spawn({
         let (store, authority) = (Arc::clone(&store), authority.clone());
@@ -304,6 +300,44 @@ async fn o05_a_call_that_is_given_up_leaves_no_lock() {
         store.load(&authority.pool).await.unwrap().pool.mode,
         PoolMode::Open
     );
+}
+
+#[tokio::test]
+async fn s8_a_new_leader_waits_for_the_commit_in_flight() {
+    let Some(server) = shared() else { return };
+    let (store, name) = store(server, 3).await;
+    let old = pool(&*store, "a").await;
+    write(&*store, &old, life("cell-1", Phase::Serving)).await;
+    // The old leader has passed its fence and waits in the middle of its writes.
+    let mut other = raw(server, &name).await;
+    other
+        .run("BEGIN; SELECT 1 FROM instances FOR UPDATE")
+        .await
+        .unwrap();
+    let commit = tokio::spawn({
+        let (store, old) = (Arc::clone(&store), old.clone());
+        async move {
+            let drain = [advance("cell-1", Phase::Serving, Phase::Draining)];
+            store.commit(&old, at(1), &drain).await
+        }
+    });
+    let waiting = |n: u8| {
+        format!("(SELECT count(*) FROM pg_stat_activity WHERE {OURS} AND wait_event_type = 'Lock') = {n}")
+    };
+    until(server, &name, &waiting(1)).await;
+    let takeover = tokio::spawn({
+        let (store, pool) = (Arc::clone(&store), old.pool.clone());
+        async move { store.acquire(&pool, &"new".into(), Epoch::default()).await }
+    });
+    until(server, &name, &waiting(2)).await;
+    other.run("COMMIT").await.unwrap();
+    assert_eq!(commit.await.unwrap(), Ok(vec![Committed::Done]));
+    let new = takeover.await.unwrap().unwrap();
+    // So what the new leader reads is all the old one ever wrote.
+    let loaded = store.load(&new.pool).await.unwrap();
+    assert_eq!(loaded.instances[0].phase, Phase::Draining);
+    let late = store.commit(&old, at(2), &[create("cell-2")]).await;
+    assert_eq!(late, Err(StoreError::Fenced(old.pool)));
 }
 
 /// Virtual time passes while nothing happens, and nothing ever does: the deadline comes at once.

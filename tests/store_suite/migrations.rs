@@ -278,7 +278,7 @@ async fn r03_a_migration_that_dies_leaves_nothing_and_the_next_one_runs() {
     let url = database.url();
     let second = tokio::spawn(async move { migrate(&url).await });
     let mut watch = database.raw().await;
-    // An error until somebody waits: polls without sleeping.
+    // An error until somebody waits for the lock, which nobody announces.
     while watch
         .run(
             "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
@@ -288,7 +288,7 @@ async fn r03_a_migration_that_dies_leaves_nothing_and_the_next_one_runs() {
         .is_err()
     {
         assert!(!second.is_finished(), "it did not wait");
-        tokio::task::yield_now().await;
+        watch.run("SELECT pg_sleep(0.01)").await.unwrap();
     }
     drop(dying);
     let migrated = second.await.unwrap().unwrap();
