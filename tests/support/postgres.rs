@@ -82,6 +82,7 @@ impl Server {
         }
         if said.trim() != "ready" {
             let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+            fs::remove_dir_all(&directory).map_err(io)?;
             return Err(format!("the server did not start: {}", log.trim()));
         }
         Ok(Self {
