@@ -402,14 +402,15 @@ impl State {
 
     fn report(&mut self, myself: &ActorRef<SupervisorMsg>, report: PoolReport) {
         let now = self.ports.clock.monotonic();
-        let Some(slot) = self.slots.get_mut(&report.pool) else {
+        let pool = report.pool.clone();
+        let Some(slot) = self.slots.get_mut(&pool) else {
             return;
         };
         let failing_since = slot.take(report);
         if failing_since.is_some_and(|since| now.saturating_sub(since) >= self.settings.lease.duration) {
             self.yield_leadership();
         }
-        self.publish();
+        self.publish(&pool);
         if self.permits_more() {
             self.arm_early(myself);
         }

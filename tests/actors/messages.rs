@@ -12,7 +12,7 @@ use trino_pool_operator::pool::ids::{InstanceId, OwnerId, PoolId, TickId};
 use trino_pool_operator::pool::observation::Observation;
 use trino_pool_operator::pool::step::{Apply, Effect, EffectOutcome};
 
-use crate::world::{self, World};
+use crate::world::{self, Trouble, World};
 use crate::{pass, seconds};
 
 /// Stands in for the supervisor, and hands every report on.
@@ -49,6 +49,8 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
     let world = World::default();
     world.add_pool("analytics", |_| {});
     world.add_nodes("n", 12);
+    // The first candidate's own effect stays outstanding.
+    world.trouble("create", "", Trouble::Hangs);
     let ports = world::ports(&world, &world::store());
     let (sender, mut reports) = mpsc::unbounded_channel();
     let (supervisor, _) = Listener::spawn(None, Listener, sender).await.unwrap();
@@ -84,6 +86,7 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
     }
     assert_eq!(last.counts.stale_messages, 0);
     let known = last.instances.keys().next().unwrap().clone();
+    assert_eq!(last.instances[&known].performing, Some("apply_objects"));
     let phase = last.instances[&known].phase;
 
     // A predecessor's answer about a known instance, and one about an instance that never was.
@@ -113,4 +116,5 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
     }
     assert_eq!(last.counts.stale_messages, 4);
     assert_eq!(last.instances[&known].phase, phase);
+    assert_eq!(last.instances[&known].performing, Some("apply_objects"));
 }

@@ -151,7 +151,6 @@ impl State {
             status.pools_fault = fault;
             status.undecodable_pools = undecodable;
         });
-        self.publish();
     }
 
     async fn ensure_actor(
@@ -212,10 +211,7 @@ impl State {
         if slot.actor.take().is_none() {
             return;
         }
-        slot.counted.stale_messages += slot.status.counts.stale_messages;
-        slot.counted.coalesced_ticks += slot.status.counts.coalesced_ticks;
-        slot.counted.instances_panicked += slot.status.counts.instances_panicked;
-        slot.counted.instances_hung += slot.status.counts.instances_hung;
+        slot.counted = add(slot.counted, slot.status.counts);
         slot.status.counts = Counts::default();
         slot.restarts = slot.restarts.saturating_add(1);
         slot.failures_in_row = slot.failures_in_row.saturating_add(1);
@@ -232,7 +228,7 @@ impl State {
             detail: ending.detail(),
         }
         .emit();
-        self.publish();
+        self.publish(pool);
     }
 
     pub(super) fn kill_pools(&mut self, reason: &str) {
@@ -244,25 +240,23 @@ impl State {
         }
     }
 
-    pub(super) fn publish(&self) {
-        let mut counts = Counts::default();
-        let pools = self
-            .slots
-            .iter()
-            .map(|(pool, slot)| {
-                let mut status = slot.status.clone();
-                counts.stale_messages += slot.counted.stale_messages + status.counts.stale_messages;
-                counts.coalesced_ticks += slot.counted.coalesced_ticks + status.counts.coalesced_ticks;
-                counts.instances_panicked +=
-                    slot.counted.instances_panicked + status.counts.instances_panicked;
-                counts.instances_hung += slot.counted.instances_hung + status.counts.instances_hung;
-                counts.pool_restarts += slot.restarts;
-                status.restarts = (slot.restarts > 0).then(|| (slot.restarts, slot.last_reason.clone()));
-                (pool.clone(), status)
-            })
-            .collect();
+    /// Renews one pool in the status, and the sums over all.
+    pub(super) fn publish(&self, pool: &PoolId) {
+        let counts = self.slots.values().fold(Counts::default(), |sum, slot| {
+            let sum = add(add(sum, slot.counted), slot.status.counts);
+            Counts {
+                pool_restarts: sum.pool_restarts + slot.restarts,
+                ..sum
+            }
+        });
+        let renewed = self.slots.get(pool).map(|slot| PoolStatus {
+            restarts: (slot.restarts > 0).then(|| (slot.restarts, slot.last_reason.clone())),
+            ..slot.status.clone()
+        });
         self.status.send_modify(|status| {
-            status.pools = pools;
+            if let Some(renewed) = renewed {
+                status.pools.insert(pool.clone(), renewed);
+            }
             status.counts = counts;
         });
     }
@@ -310,6 +304,16 @@ impl State {
                 probed: sum.probed + slot.status.probes.probed,
                 failing: sum.failing + slot.status.probes.failing,
             })
+    }
+}
+
+fn add(one: Counts, other: Counts) -> Counts {
+    Counts {
+        coalesced_ticks: one.coalesced_ticks + other.coalesced_ticks,
+        stale_messages: one.stale_messages + other.stale_messages,
+        instances_panicked: one.instances_panicked + other.instances_panicked,
+        instances_hung: one.instances_hung + other.instances_hung,
+        pool_restarts: one.pool_restarts + other.pool_restarts,
     }
 }
 
