@@ -8,6 +8,7 @@ mod failures;
 mod inventory;
 mod leadership;
 mod messages;
+mod pools;
 mod recovery;
 mod replacement;
 mod world;

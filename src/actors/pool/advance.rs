@@ -11,7 +11,6 @@ use crate::pool::desired::{DesiredPool, PoolMode, Timings};
 use crate::pool::ids::InstanceId;
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::{Observation, Reading};
-use crate::pool::outdated::blueprint_digest;
 use crate::pool::phase::Phase;
 use crate::pool::settle;
 use crate::pool::step::{Effect, EffectOutcome, Next, RowChange, StepContext, WaitReason, Waiting};
@@ -275,7 +274,7 @@ impl Brain {
                 desired.map_or(1, |desired| desired.min_serving)
             },
             serving: self.serving(),
-            desired_digest: desired.map(|desired| blueprint_digest(&desired.blueprint)),
+            desired_digest: self.desired_digest.clone(),
             desired_release: desired.map(|desired| desired.blueprint.release.clone()),
             timings: desired.map_or_else(Timings::default, |desired: &DesiredPool| desired.timings.clone()),
             node_checks: self.nodes().is_some(),

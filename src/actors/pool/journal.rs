@@ -11,6 +11,7 @@ use crate::actors::faults;
 use crate::pool::ids::InstanceId;
 use crate::pool::instance::{CandidateFailure, InstanceChanges};
 use crate::pool::observation::Fault;
+use crate::pool::outdated::blueprint_digest;
 use crate::pool::phase::Phase;
 use crate::pool::step::{ClosedStep, RowChange};
 use crate::store::port::{Committed, FailureMemory, PoolSnapshot, StepOutcome, StoreError, Write};
@@ -71,6 +72,7 @@ impl Brain {
         } = snapshot;
         self.identity = Some(pool.identity.clone());
         self.row = Some(pool);
+        self.digest_desired();
         self.open_steps = open_steps;
         self.recoveries = recoveries;
         let known: std::collections::BTreeSet<InstanceId> =
@@ -95,6 +97,11 @@ impl Brain {
             open.iter()
                 .any(|known| known.request.operation == *operation && known.request.step == *step)
         });
+    }
+
+    fn digest_desired(&mut self) {
+        let desired = self.desired().map(|desired| blueprint_digest(&desired.blueprint));
+        self.desired_digest = desired;
     }
 
     /// Performs the writes under the fence, and the same on the rows in memory. `None`: not done, or
@@ -181,6 +188,7 @@ impl Brain {
                     row.generation = *generation;
                     row.desired = Some(Ok((**desired).clone()));
                 }
+                self.digest_desired();
             }
             Write::SetMode(mode) => {
                 if let Some(row) = &mut self.row {

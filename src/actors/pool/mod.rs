@@ -37,8 +37,9 @@ use super::messages::{PoolMsg, SupervisorMsg, TickOrder};
 use super::ports::{Ports, Settings};
 use super::status::{Counts, PlanStatus, Probes};
 use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode};
-use crate::pool::ids::{Epoch, InstanceId, OperationId, OwnerId, PoolId, StepId, StoreId, TickId};
+use crate::pool::ids::{Digest, Epoch, InstanceId, OperationId, OwnerId, PoolId, StepId, StoreId, TickId};
 use crate::pool::observation::Fault;
+use crate::pool::plan::Plan;
 use crate::store::port::{Authority, JournalStep, PoolIdentity, PoolRow, Recovery};
 
 /// The actor.
@@ -77,6 +78,8 @@ pub struct Brain {
     world: World,
     surveying: bool,
     row: Option<PoolRow>,
+    /// Digest of the desired blueprint by this binary, renewed with the row.
+    desired_digest: Option<Digest>,
     mode: PoolMode,
     live: BTreeMap<InstanceId, Live>,
     open_steps: Vec<JournalStep>,
@@ -88,6 +91,8 @@ pub struct Brain {
     round: Option<Round>,
     snapshot: Option<Arc<Snapshot>>,
     plan: PlanStatus,
+    /// The plan of the last round, if one was made.
+    last_plan: Option<Plan>,
     plan_waits_for_budget: bool,
     faults: BTreeMap<&'static str, Fault>,
     store_fault: Option<StoreFault>,
@@ -197,6 +202,7 @@ impl Brain {
             world: World::default(),
             surveying: false,
             row: None,
+            desired_digest: None,
             mode: PoolMode::default(),
             live: BTreeMap::new(),
             open_steps: Vec::new(),
@@ -207,6 +213,7 @@ impl Brain {
             round: None,
             snapshot: None,
             plan: PlanStatus::default(),
+            last_plan: None,
             plan_waits_for_budget: false,
             faults: BTreeMap::new(),
             store_fault: None,

@@ -10,7 +10,7 @@ use crate::pool::desired::DesiredPool;
 use crate::pool::evidence::{Disruption, RecordedEvidence};
 use crate::pool::ids::{InstanceId, NodeName};
 use crate::pool::lifecycle;
-use crate::pool::outdated::{blueprint_digest, outdated};
+use crate::pool::outdated::{Outdated, blueprint_digest, outdated};
 use crate::pool::plan::{
     Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, ReplacementBudget, plan,
 };
@@ -28,6 +28,7 @@ const ID_ATTEMPTS: u32 = 8;
 impl Brain {
     /// Plans with what is known now, starts at most one action, and ends the round.
     pub(super) async fn plan_now(&mut self) {
+        self.last_plan = None;
         if self.may_act()
             && let Some(input) = self.plan_input()
         {
@@ -38,6 +39,7 @@ impl Brain {
                 label: plan.reason.label().to_owned(),
                 detail: plan.reason.to_string(),
             };
+            self.last_plan = Some(plan.clone());
             self.act(plan).await;
         } else if let Some(fault) = &self.store_fault {
             self.plan = PlanStatus {
@@ -68,10 +70,15 @@ impl Brain {
         } else {
             ReplacementBudget::Left(0)
         };
-        let monotonic = self.ports.clock.monotonic();
-        let views = self.live.values().map(|live| view(live, desired, monotonic));
-        input.views = views.collect();
+        input.views = self.views();
         Some(input)
+    }
+
+    /// The instances as the planner and the status see them.
+    pub(super) fn views(&self) -> Vec<InstanceView> {
+        let now = self.ports.clock.monotonic();
+        let live = self.live.values().filter(|live| !live.row.phase.is_terminal());
+        live.map(|live| view(live, self.desired(), now)).collect()
     }
 
     async fn act(&mut self, plan: Plan) {
@@ -242,7 +249,7 @@ fn waits_for_budget(reason: &PlanReason) -> bool {
     matches!(reason, PlanReason::ClusterBudgetSpent { .. })
 }
 
-fn view(live: &Live, desired: &DesiredPool, now: Duration) -> InstanceView {
+fn view(live: &Live, desired: Option<&DesiredPool>, now: Duration) -> InstanceView {
     let row = &live.row;
     let refused = live.refused_drain.as_ref().filter(|(_, at)| {
         // Asked again after a while: another member may serve by then.
@@ -251,9 +258,13 @@ fn view(live: &Live, desired: &DesiredPool, now: Duration) -> InstanceView {
     InstanceView {
         id: row.id.clone(),
         phase: row.phase,
-        suspected_locally: live.is_doubtful(desired.timings.suspect_after),
+        suspected_locally: desired.is_some_and(|desired| live.is_doubtful(desired.timings.suspect_after)),
         member: row.member.as_ref().map(|member| member.phase),
-        outdated: outdated(&row.release, &row.spec_digest, &row.blueprint, &desired.blueprint),
+        // Without a desired state nothing is behind it.
+        outdated: desired.map_or(Outdated::No, |desired| {
+            let wanted = &desired.blueprint;
+            outdated(&row.release, &row.spec_digest, &row.blueprint, wanted)
+        }),
         evidence: evidence_view(live),
         at_risk: live
             .placement

@@ -3,10 +3,11 @@
 //! The status is written when something but the wording changed, or a minute after the last write, so
 //! that a quiet pool costs no requests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
 
 use super::Brain;
 use super::children::Live;
@@ -16,8 +17,10 @@ use crate::actors::status::{InstanceStatus, PoolStatus, Switch};
 use crate::cluster::facts::PoolResource;
 use crate::cluster::port::{ClusterError, EventRecord, EventSubject, Written};
 use crate::pool::desired::{FreezeReason, PoolMode};
+use crate::pool::ids::StoreId;
 use crate::pool::observation::Fault;
-use crate::pool::phase::Phase;
+use crate::pool::status::{NodeReplacementState, StatusInput, pool_status};
+use crate::pool::step::WaitReason;
 use crate::pool::validate::{SpecProblem, describe};
 use crate::telemetry::counters::{COUNTERS, bump};
 
@@ -30,8 +33,8 @@ pub(super) struct Published {
     status: Option<(Value, Duration)>,
     writing_status: bool,
     writing_finalizer: bool,
-    /// Since when each condition has had its status.
-    conditions: BTreeMap<&'static str, (&'static str, jiff::Timestamp)>,
+    /// The conditions as they stand, for their transition times.
+    conditions: Vec<Condition>,
     announced: Option<Fault>,
 }
 
@@ -226,8 +229,9 @@ impl Brain {
                 None => resource.store.clone(),
             },
         };
-        let conditions = self.conditions(status);
-        let body = status_body(status, store.as_ref(), &resource, &conditions);
+        let Some(body) = self.status_body(status, store.as_ref(), &resource) else {
+            return;
+        };
         let now = self.ports.clock.monotonic();
         if let Some((last, at)) = &self.published.status {
             let reworded_lately = now.saturating_sub(*at) < WORDING_EVERY;
@@ -271,61 +275,52 @@ impl Brain {
         self.note(what, fault);
     }
 
-    fn conditions(&mut self, status: &PoolStatus) -> Vec<Value> {
-        let now = self.ports.clock.now();
-        let ready = status.desired > 0 && status.serving >= status.floor;
-        let (mode, why) = mode_word(&status.mode);
-        let valid = match &status.mode {
-            PoolMode::Held(why) => ("False", "SpecInvalid", why.clone()),
-            PoolMode::Open | PoolMode::Frozen(_) | PoolMode::Retained | PoolMode::Emptying => {
-                ("True", "Valid", String::new())
+    /// The status as the resource carries it (`pool::status`), from the last plan.
+    fn status_body(
+        &mut self,
+        status: &PoolStatus,
+        store: Option<&StoreId>,
+        resource: &PoolResource,
+    ) -> Option<Value> {
+        let node_replacement = match &status.node_replacement {
+            Switch::Off if self.settings.node_replacement => {
+                NodeReplacementState::Off("spec.nodeReplacement.enabled is not true".to_owned())
             }
+            Switch::Off => NodeReplacementState::Off("the process flag is off".to_owned()),
+            Switch::On => NodeReplacementState::Active,
+            Switch::Blocked(fault) => NodeReplacementState::Blocked {
+                reason: fault.label.to_owned(),
+                message: fault.detail.clone(),
+            },
         };
-        let frozen = match &status.mode {
-            PoolMode::Frozen(_) | PoolMode::Retained => "True",
-            PoolMode::Open | PoolMode::Held(_) | PoolMode::Emptying => "False",
+        let blind = |live: &Live| {
+            live.waiting
+                .as_ref()
+                .is_some_and(|waiting| waiting.reason == WaitReason::ProbesBlind)
         };
-        let replacement = match &status.node_replacement {
-            Switch::Off => ("False", "Off", String::new()),
-            Switch::On => ("True", "On", String::new()),
-            Switch::Blocked(fault) => ("False", "Blocked", format!("{}: {}", fault.label, fault.detail)),
+        let views = self.views();
+        let input = StatusInput {
+            generation: resource.generation,
+            store,
+            mode: &self.mode,
+            desired: self.desired(),
+            views: &views,
+            plan: self.last_plan.as_ref(),
+            node_replacement: &node_replacement,
+            probes_blind: self.live.values().any(blind),
+            now: self.ports.clock.now(),
+            previous: &self.published.conditions,
         };
-        let serving = format!(
-            "{} of {} serve, the floor is {}",
-            status.serving, status.desired, status.floor
-        );
-        [
-            (
-                "Ready",
-                if ready { "True" } else { "False" },
-                status.plan.label.clone(),
-                serving,
-            ),
-            ("SpecValid", valid.0, valid.1.to_owned(), valid.2),
-            ("Frozen", frozen, mode.to_owned(), why),
-            (
-                "NodeReplacement",
-                replacement.0,
-                replacement.1.to_owned(),
-                replacement.2,
-            ),
-        ]
-        .into_iter()
-        .map(|(kind, state, reason, message)| {
-            let since = match self.published.conditions.get(kind) {
-                Some((known, since)) if *known == state => *since,
-                Some(_) | None => now,
-            };
-            self.published.conditions.insert(kind, (state, since));
-            json!({
-                "type": kind,
-                "status": state,
-                "reason": if reason.is_empty() { "Pending" } else { reason.as_str() },
-                "message": message,
-                "lastTransitionTime": since.to_string(),
-            })
-        })
-        .collect()
+        let derived = pool_status(&input);
+        let body = serde_json::to_value(&derived);
+        self.published.conditions = derived.conditions;
+        match body {
+            Ok(body) => Some(body),
+            Err(error) => {
+                tracing::error!(pool = %self.pool, error = %error, "the status cannot be encoded");
+                None
+            }
+        }
     }
 }
 
@@ -349,51 +344,6 @@ fn instance_status(live: &Live) -> InstanceStatus {
         cordon: live.cordon_fault.clone(),
         performing: live.performing(),
     }
-}
-
-fn mode_word(mode: &PoolMode) -> (&'static str, String) {
-    match mode {
-        PoolMode::Open => ("Open", String::new()),
-        PoolMode::Held(why) => ("Held", why.clone()),
-        PoolMode::Frozen(why) => match why {
-            FreezeReason::Missing => ("Frozen", "Missing".to_owned()),
-            FreezeReason::IdentityChanged(what) => ("Frozen", format!("IdentityChanged: {what}")),
-            FreezeReason::StoreMismatch => ("Frozen", "StoreMismatch".to_owned()),
-            FreezeReason::WentBackwards => ("Frozen", "WentBackwards".to_owned()),
-        },
-        PoolMode::Retained => ("Retained", String::new()),
-        PoolMode::Emptying => ("Emptying", String::new()),
-    }
-}
-
-fn status_body(
-    status: &PoolStatus,
-    store: Option<&crate::pool::ids::StoreId>,
-    resource: &PoolResource,
-    conditions: &[Value],
-) -> Value {
-    let mut phases: BTreeMap<&'static str, u32> = BTreeMap::new();
-    let (mut replacing, mut at_risk) = (0_u32, 0_u32);
-    for instance in status.instances.values() {
-        *phases.entry(instance.phase.as_str()).or_default() += 1;
-        if instance.phase == Phase::Serving {
-            replacing += u32::from(instance.evidence.is_present());
-            at_risk += u32::from(!instance.at_risk.is_empty());
-        }
-    }
-    json!({
-        "storeId": store.map(crate::pool::ids::StoreId::as_str),
-        "observedGeneration": resource.generation.get(),
-        "phases": phases,
-        "desired": status.desired,
-        "serving": status.serving,
-        "minServing": status.floor,
-        "replacing": replacing,
-        "atRisk": at_risk,
-        "reason": status.plan.label,
-        "message": status.plan.detail,
-        "conditions": conditions,
-    })
 }
 
 /// The status without sentences, which carry ages and counts.
