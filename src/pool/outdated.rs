@@ -74,3 +74,98 @@ fn forget_protection(template: &mut Value) {
         template.remove("metadata");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pool::ids::Namespace;
+    use crate::pool::validate::{example_spec, validate};
+
+    fn blueprint() -> Blueprint {
+        validate(&Namespace::from("trino"), &example_spec("analytics"))
+            .unwrap()
+            .blueprint
+    }
+
+    fn compared(stored: &Blueprint, desired: &Blueprint) -> Outdated {
+        outdated(
+            &stored.release,
+            &blueprint_digest(stored),
+            &Ok(stored.clone()),
+            desired,
+        )
+    }
+
+    fn changed(change: impl FnOnce(&mut Blueprint)) -> Blueprint {
+        let mut blueprint = blueprint();
+        change(&mut blueprint);
+        blueprint
+    }
+
+    #[test]
+    fn the_same_content_is_current() {
+        assert_eq!(compared(&blueprint(), &blueprint()), Outdated::No);
+    }
+
+    #[test]
+    fn a_release_change_is_told_from_a_configuration_change() {
+        let release = changed(|blueprint| blueprint.release = ReleaseId::from("2"));
+        assert_eq!(compared(&blueprint(), &release), Outdated::Release);
+        for configuration in [
+            changed(|blueprint| blueprint.workers += 1),
+            changed(|blueprint| blueprint.image.push('x')),
+            changed(|blueprint| blueprint.catalogs.clear()),
+            changed(|blueprint| blueprint.worker_template["spec"]["priorityClassName"] = json!("high")),
+            changed(|blueprint| blueprint.worker_template["metadata"] = json!({"annotations": {"a": "b"}})),
+        ] {
+            assert_eq!(compared(&blueprint(), &configuration), Outdated::Spec);
+        }
+    }
+
+    #[test]
+    fn a11_protecting_pods_from_birth_replaces_nothing() {
+        let annotation = json!({"annotations": {ANNOTATION_DO_NOT_DISRUPT: "true"}});
+        let protected = changed(|blueprint| blueprint.worker_template["metadata"] = annotation);
+        assert_eq!(compared(&blueprint(), &protected), Outdated::No);
+        assert_eq!(compared(&protected, &blueprint()), Outdated::No);
+    }
+
+    #[test]
+    fn the_order_of_keys_in_a_spec_replaces_nothing() {
+        let text = serde_json::to_string(&blueprint().worker_template).unwrap();
+        let reversed = changed(|blueprint| {
+            let read: Value = serde_json::from_str(&text).unwrap();
+            let pairs: Vec<_> = read.as_object().unwrap().clone().into_iter().rev().collect();
+            blueprint.worker_template = Value::Object(pairs.into_iter().collect());
+        });
+        assert_eq!(compared(&blueprint(), &reversed), Outdated::No);
+    }
+
+    /// A digest that an older binary computed differently is not compared with ours.
+    #[test]
+    fn w10_only_what_this_binary_digests_is_compared() {
+        let other = Digest::new("a".repeat(64));
+        let release = blueprint().release;
+        assert_eq!(
+            outdated(&release, &other, &Ok(blueprint()), &blueprint()),
+            Outdated::No
+        );
+        let unusable = Digest::from("deadbeef");
+        assert_eq!(
+            outdated(&release, &unusable, &Ok(blueprint()), &blueprint()),
+            Outdated::Spec
+        );
+    }
+
+    #[test]
+    fn a_blueprint_that_cannot_be_read_is_no_reason_to_replace() {
+        let unreadable = Err("missing field `image`".to_owned());
+        let digest = blueprint_digest(&blueprint());
+        assert_eq!(
+            outdated(&ReleaseId::from("other"), &digest, &unreadable, &blueprint()),
+            Outdated::Unreadable
+        );
+    }
+}

@@ -203,3 +203,28 @@ fn a_phase_of_a_newer_binary_occupies_its_slot_and_is_never_touched() {
     full.views[0] = serving("a");
     insta::assert_snapshot!(plan(&full).reason, @"nothing to do: 3 serve as desired");
 }
+
+#[test]
+fn w06_a_stuck_candidate_stops_neither_repairs_nor_rollouts_nor_scale_in() {
+    let beside = |mut views: Vec<InstanceView>| {
+        views.push(instance("stuck", Phase::Preparing).since(90_000));
+        plan(&pool(3, 2, views)).action
+    };
+    assert_eq!(
+        beside(vec![serving("a"), serving("b"), instance("c", Phase::Lost)]),
+        repair("c")
+    );
+    assert_eq!(
+        beside(vec![serving("a").old_release(), serving("b"), serving("c")]),
+        drain("a")
+    );
+    assert_eq!(
+        beside(vec![
+            serving("a").born(9000),
+            serving("b"),
+            serving("c"),
+            serving("d")
+        ]),
+        drain("a")
+    );
+}
