@@ -46,7 +46,8 @@ fn available<T>(server: Result<T, &String>) -> Option<T> {
             panic!("store/postgres must not be skipped: {why}")
         }
         Err(why) => {
-            println!("SKIPPED store/postgres: {why}");
+            // On a line of its own, whatever the test runner has left on this one.
+            println!("\nSKIPPED store/postgres: {why}");
             None
         }
     }
