@@ -1,6 +1,6 @@
 //! Answers that were lost, processes that died, people who decide.
 
-use trino_pool_operator::pool::ids::{InstanceId, OperationId};
+use trino_pool_operator::pool::ids::{InstanceId, ObjectName, ObjectUid, OperationId};
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::{Recovery, Store};
 
@@ -168,4 +168,57 @@ async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
         .await;
     let row = store.instance(&victim).await.unwrap().unwrap();
     assert_eq!(row.phase, Phase::FailureRetired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_what_is_left_of_a_terminal_row_is_recorded_and_deleted_and_a_stranger_only_reported() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    let left_behind = {
+        let inner = world.lock();
+        let name = format!("{victim}-worker-config");
+        inner
+            .objects
+            .iter()
+            .find(|object| object.name.as_str() == name)
+            .cloned()
+            .unwrap()
+    };
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the victim is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    // It comes back under another UID, as after a restore; and so does something nobody ever made.
+    let mut restored = left_behind.clone();
+    restored.uid = ObjectUid::new("uid-restored");
+    let mut stranger = left_behind.clone();
+    stranger.uid = ObjectUid::new("uid-stranger");
+    stranger.name = ObjectName::new("cell-deadbeef-worker-config");
+    stranger
+        .labels
+        .insert("trinopool.dev/instance".into(), "cell-deadbeef".into());
+    world.lock().objects.extend([restored.clone(), stranger.clone()]);
+    pass(minutes(11)).await;
+    let uids: Vec<_> = world
+        .lock()
+        .objects
+        .iter()
+        .map(|object| object.uid.clone())
+        .collect();
+    assert!(!uids.contains(&restored.uid));
+    assert!(uids.contains(&stranger.uid));
+    let faults = process.pool("analytics").faults;
+    assert!(
+        faults
+            .iter()
+            .any(|fault| format!("{fault:?}").contains("cell-deadbeef")),
+        "{faults:#?}"
+    );
 }
