@@ -257,7 +257,10 @@ impl State {
     }
 
     fn start_hints(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        let (mut hints, myself) = (self.ports.cluster.hints(), myself.clone());
+        let (mut hints, myself) = (
+            self.ports.cluster.hints(self.settings.node_replacement),
+            myself.clone(),
+        );
         self.tasks.spawn(async move {
             while let Some(hint) = hints.next().await {
                 if myself.send_message(SupervisorMsg::Hint(hint)).is_err() {

@@ -256,5 +256,6 @@ pub trait Cluster: Send + Sync + 'static {
     ) -> Result<Written, ClusterError>;
 
     /// Hints that something changed. May be empty for ever: ticks do not depend on it.
-    fn hints(&self) -> BoxStream<'static, Hint>;
+    /// Without `claims` NodeClaims are neither listed nor watched: node replacement is off.
+    fn hints(&self, claims: bool) -> BoxStream<'static, Hint>;
 }

@@ -54,7 +54,7 @@ async fn change_everything(driver: &dyn ClusterDriver) {
 }
 
 pub async fn every_kind_of_change_is_hinted_at(cluster: &dyn Cluster, driver: &dyn ClusterDriver) {
-    let mut hints = cluster.hints();
+    let mut hints = cluster.hints(true);
     // Each watch hints once when it starts.
     seen(&mut hints, driver, &ALL).await;
     change_everything(driver).await;
@@ -62,7 +62,7 @@ pub async fn every_kind_of_change_is_hinted_at(cluster: &dyn Cluster, driver: &d
 }
 
 pub async fn hints_survive_a_compaction(cluster: &dyn Cluster, driver: &dyn ClusterDriver) {
-    let mut hints = cluster.hints();
+    let mut hints = cluster.hints(true);
     seen(&mut hints, driver, &ALL).await;
     driver.compact().await;
     change_everything(driver).await;

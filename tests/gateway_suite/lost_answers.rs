@@ -61,6 +61,9 @@ async fn a_lost_admission_answer_is_replayed_or_read_back(stage: &Stage) {
     let step = || stage.step("cell-a", "admit", admit(&member));
     assert!(matches!(step().await, Outcome::Unknown(_)));
     in_phase(&stage.member("cell-a").await, MemberPhase::Active, 1);
+    // The process need not live for that.
+    stage.host().fleet.processes.remove(&crate::stage::url("cell-a"));
+    in_phase(&replayed(step().await), MemberPhase::Active, 1);
     // The replay returns what was recorded, whatever happened to the member since.
     stage.serving("cell-b").await;
     applied(stage.step("cell-a", "drain", drain(1)).await);

@@ -227,7 +227,7 @@ impl Cluster for Fake {
     ) -> Result<Written, ClusterError> {
         not_used()
     }
-    fn hints(&self) -> BoxStream<'static, Hint> {
+    fn hints(&self, _: bool) -> BoxStream<'static, Hint> {
         stream::pending().boxed()
     }
 }

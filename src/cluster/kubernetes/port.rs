@@ -462,11 +462,11 @@ impl Cluster for KubernetesCluster {
             .await
     }
 
-    fn hints(&self) -> BoxStream<'static, Hint> {
+    fn hints(&self, claims: bool) -> BoxStream<'static, Hint> {
         let namespaces = match &self.scope {
             Scope::All => None,
             Scope::Namespaces(namespaces) => Some(namespaces.as_slice()),
         };
-        watch::hints(&self.exchange, namespaces)
+        watch::hints(&self.exchange, namespaces, claims)
     }
 }

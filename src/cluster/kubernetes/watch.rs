@@ -36,15 +36,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Only metadata is wanted; a server that cannot do that may send whole objects.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// Hints about all TrinoPools, pods of ours and NodeClaims. With a list of namespaces, pools and pods are
-/// watched in each.
-pub(super) fn hints(exchange: &Exchange, namespaces: Option<&[Namespace]>) -> BoxStream<'static, Hint> {
+/// Hints about all TrinoPools, pods of ours and, if wanted, NodeClaims. With a list of namespaces, pools and
+/// pods are watched in each.
+pub(super) fn hints(
+    exchange: &Exchange,
+    namespaces: Option<&[Namespace]>,
+    claims: bool,
+) -> BoxStream<'static, Hint> {
     let ours = format!("{LABEL_MANAGED_BY}={MANAGED_BY}");
     let scopes: Vec<Option<&Namespace>> = match namespaces {
         None => vec![None],
         Some(namespaces) => namespaces.iter().map(Some).collect(),
     };
-    let mut watches = vec![Watch::new(exchange, Hint::Claim, CLAIMS, None, None)];
+    let mut watches = Vec::new();
+    if claims {
+        watches.push(Watch::new(exchange, Hint::Claim, CLAIMS, None, None));
+    }
     for scope in scopes {
         watches.push(Watch::new(exchange, Hint::Pool, POOLS, scope, None));
         watches.push(Watch::new(exchange, Hint::Pod, PODS, scope, Some(&ours)));

@@ -219,7 +219,7 @@ impl Cluster for FaultyCluster {
             .await
     }
 
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        self.inner.hints()
+    fn hints(&self, claims: bool) -> BoxStream<'static, Hint> {
+        self.inner.hints(claims)
     }
 }

@@ -30,6 +30,8 @@ mod register;
 pub mod server;
 mod state;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

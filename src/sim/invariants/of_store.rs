@@ -121,7 +121,9 @@ fn drains(
     let patience = SignedDuration::try_from(desired.timings.drain_stuck_after).unwrap_or(SignedDuration::MAX);
     let young = |at: Timestamp| world.at.duration_since(at) < patience;
     for (other, row) in &before.rows {
-        if row.phase.is_departing() && young(row.phase_changed_at) {
+        // One that ended between the two looks may have ended before the other began.
+        let still = pool.rows.get(other).is_some_and(|now| now.phase.is_departing());
+        if row.phase.is_departing() && still && young(row.phase_changed_at) {
             found.push(broken(
                 "S7",
                 format!("{} began to drain while {other} is {}", begun[0], row.phase),

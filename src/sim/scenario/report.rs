@@ -24,6 +24,8 @@ pub struct ScenarioReport {
     pub replacements: Replacements,
     /// Client queries.
     pub queries: Queries,
+    /// What the first lost queries said, at most three.
+    pub losses: Vec<String>,
     /// Moments at which fewer members than the floor were routable, not counting bootstrap and coordinators
     /// that the story itself killed.
     pub serving_below_floor: u64,

@@ -346,6 +346,10 @@ fn count_world(world: &World, report: &mut ScenarioReport) {
         finished: clients.finished,
         failed: clients.failed,
     };
+    let told = clients.failures.iter().take(3);
+    report.losses = told
+        .map(|one| format!("{} {}: {}", one.at, one.pool, one.text))
+        .collect();
     let log = world.kube.log();
     let mut requests: BTreeMap<String, u64> = BTreeMap::new();
     for actor in log.actors().filter(|actor| *actor != ADMIN) {

@@ -227,6 +227,15 @@ impl Stage {
 
     /// Starts a process of the operator.
     pub async fn start_operator(&mut self, name: &'static str) -> Result<(), Broken> {
+        self.start_operator_with(name, self.parts.node_replacement).await
+    }
+
+    /// Starts a process of the operator with its own flag of node replacement.
+    pub async fn start_operator_with(
+        &mut self,
+        name: &'static str,
+        node_replacement: bool,
+    ) -> Result<(), Broken> {
         let ports = Ports {
             cluster: Arc::clone(&self.parts.ports.cluster),
             gateway: Arc::clone(&self.parts.ports.gateway),
@@ -236,7 +245,7 @@ impl Stage {
             entropy: Arc::clone(&self.parts.entropy),
         };
         let settings = Settings {
-            node_replacement: self.parts.node_replacement,
+            node_replacement,
             ..Settings::new(name)
         };
         let handle = start(ports, settings).await?;

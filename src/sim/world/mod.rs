@@ -64,6 +64,7 @@ pub struct World {
     next_behaviours: VecDeque<Behaviour>,
     monitored_at: Timestamp,
     probes: u64,
+    probes_answered: bool,
     cancelled: u64,
     /// The revision of the cluster's objects that the processes follow.
     synced: Option<u64>,
@@ -91,6 +92,7 @@ impl World {
             next_behaviours: VecDeque::new(),
             monitored_at: now,
             probes: 0,
+            probes_answered: true,
             cancelled: 0,
             synced: None,
         };
@@ -188,6 +190,9 @@ impl World {
     /// One request to whoever listens at `host` (`host:port`); `None` when nobody does.
     pub fn coordinator_exchange(&mut self, host: &str, request: &Request<Bytes>) -> Option<Response<Bytes>> {
         self.probes += 1;
+        if !self.probes_answered {
+            return None;
+        }
         let query = request.uri().path().split('/').nth(4);
         if request.method() == Method::DELETE
             && query.and_then(|id| self.trino.owner_of(id)) != Some(PROBE_USER)
@@ -201,6 +206,11 @@ impl World {
     #[must_use]
     pub const fn cancelled(&self) -> u64 {
         self.cancelled
+    }
+
+    /// Whether coordinators can be reached past the gateway: not while the operator's own network fails.
+    pub const fn answer_probes(&mut self, answered: bool) {
+        self.probes_answered = answered;
     }
 
     /// Requests that were sent to coordinators past the gateway: probes.

@@ -416,7 +416,7 @@ impl Cluster for World {
         Ok(Written::Applied)
     }
 
-    fn hints(&self) -> BoxStream<'static, Hint> {
+    fn hints(&self, _: bool) -> BoxStream<'static, Hint> {
         stream::pending().boxed()
     }
 }

@@ -39,7 +39,7 @@ fn watched(scripted: &Scripted) -> Vec<Seen> {
 /// The hints about NodeClaims within a time.
 async fn hints_within(scripted: &Scripted, time: Duration) -> usize {
     let mut hints = port(scripted)
-        .hints()
+        .hints(true)
         .filter(|hint| std::future::ready(*hint == Hint::Claim));
     let mut seen = 0;
     let count = async {
@@ -82,7 +82,7 @@ async fn pools_and_our_pods_are_watched_in_each_namespace() {
         Some(_) => Reply::LinesThenSilence(Vec::new()),
         None => page(&[], "1", ""),
     });
-    let mut hints = port(&scripted).hints();
+    let mut hints = port(&scripted).hints(true);
     let mut seen = Vec::new();
     for _ in 0..5 {
         seen.push(hints.next().await.unwrap());
@@ -179,7 +179,7 @@ async fn a03_a_silent_watch_is_cut_a_little_after_its_time() {
         }
     });
     let mut hints = port(&scripted)
-        .hints()
+        .hints(true)
         .filter(|hint| std::future::ready(*hint == Hint::Claim));
     let start = Instant::now();
     for _ in 0..3 {
@@ -225,7 +225,7 @@ async fn a_kind_that_is_not_served_is_asked_for_slowly_until_it_is() {
             (_, Some(_)) => Reply::LinesThenSilence(vec![event("ADDED", "8")]),
         }
     });
-    let mut hints = port(&scripted).hints();
+    let mut hints = port(&scripted).hints(true);
     let start = Instant::now();
     assert_eq!(hints.next().await, Some(Hint::Claim));
     assert_eq!(hints.next().await, Some(Hint::Claim));
