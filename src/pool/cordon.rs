@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cordon_needs_a_durable_row_for_that_very_node() {
+    fn r04_a_cordon_needs_a_durable_row_for_that_very_node() {
         assert_eq!(to_cordon(&row(Phase::Serving), &report(vec![leaving(1)])), []);
         let mut row = recorded(1);
         assert_eq!(to_cordon(&row, &report(vec![leaving(2)])), []);

@@ -226,3 +226,6 @@ fn request(authorized: &Recovery, offset: u64) -> MemberRequest {
         action,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use super::instance::{
     InstanceObjects, InstanceRow, MemberHandle, ObjectRef, ProcessIdentity, ValidationReceipt,
 };
 use super::observation::{NodeReadings, Observation, OwnedWorkload, Reading};
+use super::outdated::blueprint_digest;
 use super::ownership;
 use super::phase::Phase;
 use super::step::{Confirmed, StepContext};
@@ -407,7 +408,6 @@ pub fn observation(row: &InstanceRow) -> Observation {
 }
 
 /// A pool of three wanted and serving, floor two, node replacement on, nothing failing.
-#[allow(dead_code)]
 pub fn context() -> StepContext {
     StepContext {
         pool: "analytics".into(),
@@ -415,7 +415,7 @@ pub fn context() -> StepContext {
         owner: "owner-1".into(),
         min_serving: 2,
         serving: 3,
-        desired_digest: Some(Digest::new("d".repeat(64))),
+        desired_digest: Some(blueprint_digest(&blueprint())),
         desired_release: Some("r1".into()),
         timings: Timings::default(),
         node_checks: true,
@@ -432,4 +432,16 @@ pub fn context() -> StepContext {
 
 pub const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
+}
+
+pub fn unknown<T>() -> Reading<T> {
+    Reading::Unknown(fault("KubernetesUnreachable"))
+}
+
+pub fn fault(label: &'static str) -> super::observation::Fault {
+    super::observation::Fault {
+        label,
+        subject: "x".to_owned(),
+        detail: "no answer".to_owned(),
+    }
 }

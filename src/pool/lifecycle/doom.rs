@@ -138,7 +138,7 @@ pub(super) fn wait_or_expire(view: View<'_>, reason: WaitReason, detail: String)
 
 /// Gives up a candidate whose reason is not durable yet, or that needs no claim.
 pub(super) fn give_up(view: View<'_>, failure: CandidateFailure) -> Next {
-    let unregistered = view.row.member.is_none();
+    let unregistered = matches!(view.row.phase, Phase::Pending | Phase::Creating);
     Next::record(RowChange {
         to: unregistered.then_some(Phase::FailedPreparing),
         changes: InstanceChanges {

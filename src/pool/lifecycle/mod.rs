@@ -16,6 +16,9 @@ mod resolve;
 mod serving;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

@@ -5,6 +5,8 @@
 //! and the end of the step are committed together by the pool's actor.
 
 mod member;
+#[cfg(test)]
+mod tests;
 
 use jiff::Timestamp;
 
