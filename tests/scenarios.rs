@@ -22,6 +22,10 @@ impl Onlooker for Quiet {
     }
 
     fn show(&mut self, _: &Frame) {}
+
+    fn watches(&self) -> bool {
+        false
+    }
 }
 
 fn tell(name: &str) {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 
 use super::report::{Queries, Replacements, ScenarioReport};
 use super::stage::{Closed, Onlooker, Parts};
@@ -20,6 +22,7 @@ use crate::gateway::pooled::PooledGateway;
 use crate::gateway::pooled::origin::{Origin, PlainHttp};
 use crate::gateway::pooled::secret::{AdminToken, Secret};
 use crate::pool::ids::StoreId;
+use crate::sim::faults::{Injector, Rates, Seeded};
 use crate::sim::invariants::{Ending, SharedWatch, unfinished};
 use crate::sim::kube::Destruction;
 use crate::sim::kube::Resource;
@@ -65,6 +68,8 @@ pub struct Run {
     pub instances: Option<u32>,
     /// Workers of each instance, instead of the story's own number.
     pub workers: Option<u32>,
+    /// Faults drawn from the seed at every call of the operator; under virtual time only.
+    pub faults: Option<Rates>,
 }
 
 impl Run {
@@ -78,6 +83,7 @@ impl Run {
             pools: None,
             instances: None,
             workers: None,
+            faults: None,
         }
     }
 }
@@ -114,10 +120,22 @@ pub async fn run(run: &Run, onlooker: Box<dyn Onlooker>) -> Result<(ScenarioRepo
     let (ports, served) = connect(run, &world, &clock, &entropy).await?;
     let stores = Stores::open(run).await?;
     let watch = SharedWatch::default();
+    let (ports, store) = match (&run.mode, run.faults) {
+        (Mode::Virtual, Some(rates)) => {
+            let injector = injector(run.seed, rates, &clock, &world, &watch);
+            let ports = WorldPorts {
+                cluster: injector.cluster(ports.cluster),
+                gateway: injector.gateway(ports.gateway),
+                coordinator: injector.coordinator(ports.coordinator),
+            };
+            (ports, injector.store(Arc::clone(&stores.operator)))
+        }
+        (Mode::Virtual | Mode::Http { .. }, _) => (ports, Arc::clone(&stores.operator)),
+    };
     let mut stage = Stage::new(Parts {
         world: world.clone(),
         ports,
-        store: Arc::clone(&stores.operator),
+        store,
         observed: Arc::clone(&stores.observer),
         clock,
         entropy,
@@ -129,6 +147,24 @@ pub async fn run(run: &Run, onlooker: Box<dyn Onlooker>) -> Result<(ScenarioRepo
     let closed = stage.close().await;
     let report = verdict(run, &setup, &world, &watch, &stores, closed, told, wall);
     Ok((report, Open { world, served }))
+}
+
+/// Draws faults from the seed, and has the world's rules judged right after every effect.
+fn injector(
+    seed: u64,
+    rates: Rates,
+    clock: &Arc<dyn Clock>,
+    world: &SharedWorld,
+    watch: &SharedWatch,
+) -> Injector {
+    let plan = Seeded {
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        rates,
+    };
+    let injector = Injector::new(Arc::clone(clock), Duration::from_secs(10), plan, Arc::new(|_| {}));
+    let (world, watch) = (world.clone(), watch.clone());
+    injector.observe(Arc::new(move |_| watch.see_world(&world)));
+    injector
 }
 
 fn setup(run: &Run) -> Setup {

@@ -133,6 +133,10 @@ pub trait Onlooker: Send {
     fn say(&mut self, at: Duration, words: &str);
     /// The state of things, at most once a step.
     fn show(&mut self, frame: &Frame);
+    /// Whether frames are looked at; making one costs a look at the whole cluster.
+    fn watches(&self) -> bool {
+        true
+    }
 }
 
 /// One process of the operator.
@@ -386,12 +390,14 @@ impl Stage {
                 .await?;
             self.observed_statements += self.parts.observed.statements().saturating_sub(before);
             self.count_floor();
+            self.ticks = self.ticks.max(self.status().tick.get());
             self.tell_phases();
         }
         self.steps = self.steps.wrapping_add(1);
-        self.ticks = self.ticks.max(self.status().tick.get());
-        let frame = self.frame();
-        self.parts.onlooker.show(&frame);
+        if self.parts.onlooker.watches() {
+            let frame = self.frame();
+            self.parts.onlooker.show(&frame);
+        }
         Ok(())
     }
 
