@@ -129,7 +129,7 @@ fn gap(then: Timestamp, now: Timestamp) -> Duration {
 pub struct Failing {
     /// Members whose tracker says failing.
     pub failing: usize,
-    /// Members probed.
+    /// Members probed, and those of which the last thing known is that they fail.
     pub probed: usize,
 }
 

@@ -282,6 +282,7 @@ mod tests {
             id: name.into(),
             phase,
             suspected_locally: false,
+            leaving: false,
             member: None,
             outdated: Outdated::No,
             evidence: EvidenceView::None,

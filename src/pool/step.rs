@@ -27,8 +27,14 @@ pub struct StepContext {
     pub owner: OwnerId,
     /// Floor.
     pub min_serving: u32,
-    /// Members the rows hold as SERVING, this one included if it is.
+    /// Members the rows hold as SERVING, this one included if it is, the others without those that leave
+    /// by a step that is not settled.
     pub serving: u32,
+    /// Other members that a journaled and unsettled drain or suspicion may already have taken away. They
+    /// are no longer in `serving`; the gateway may still count them.
+    pub leaving: u32,
+    /// Another instance of the pool was told SUSPECT in this round.
+    pub suspected_another: bool,
     /// Digest of the desired blueprint computed by this binary; `None` while there is none.
     pub desired_digest: Option<super::ids::Digest>,
     /// The desired release.

@@ -415,6 +415,8 @@ pub fn context() -> StepContext {
         owner: "owner-1".into(),
         min_serving: 2,
         serving: 3,
+        leaving: 0,
+        suspected_another: false,
         desired_digest: Some(blueprint_digest(&blueprint())),
         desired_release: Some("r1".into()),
         timings: Timings::default(),

@@ -4,7 +4,7 @@
 //! the instance goes on at once with what it sees then, not at the next tick (weakness 20).
 
 use super::Brain;
-use super::children::Job;
+use super::children::{Job, is_leave};
 use crate::actors::messages::Performed;
 use crate::gateway::model::{MemberAction, MemberRequest};
 use crate::pool::desired::{DesiredPool, PoolMode, Timings};
@@ -150,6 +150,7 @@ impl Brain {
                 };
                 let key = (request.operation.clone(), request.step.clone());
                 self.sent_under.insert(key, self.epoch());
+                self.note_suspicion(id, &request);
                 Effect::Member(request)
             }
             Effect::ApplyObjects
@@ -273,7 +274,9 @@ impl Brain {
             } else {
                 desired.map_or(1, |desired| desired.min_serving)
             },
-            serving: self.serving(),
+            serving: self.serving_beside(id),
+            leaving: self.leaving_beside(id),
+            suspected_another: self.suspected_another(id),
             desired_digest: self.desired_digest.clone(),
             desired_release: desired.map(|desired| desired.blueprint.release.clone()),
             timings: desired.map_or_else(Timings::default, |desired: &DesiredPool| desired.timings.clone()),
@@ -301,6 +304,51 @@ impl Brain {
     pub(super) fn serving(&self) -> u32 {
         let serving = self.live.values().filter(|live| live.row.phase == Phase::Serving);
         u32::try_from(serving.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Of these, those that no step in flight may have taken away; `id` itself counts in any case.
+    fn serving_beside(&self, id: &InstanceId) -> u32 {
+        let gone = self.live.iter().filter(|(other, live)| {
+            live.row.phase == Phase::Serving && *other != id && self.is_leaving(other)
+        });
+        let gone = u32::try_from(gone.count()).unwrap_or(u32::MAX);
+        self.serving().saturating_sub(gone)
+    }
+
+    /// Others that the gateway may still count as serving although a step in flight takes them away.
+    fn leaving_beside(&self, id: &InstanceId) -> u32 {
+        let leaving = self.live.iter().filter(|(other, live)| {
+            let counted = matches!(live.row.phase, Phase::Admitted | Phase::Serving);
+            counted && *other != id && self.is_leaving(other)
+        });
+        u32::try_from(leaving.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a drain or a suspicion of an instance that may still take work is journaled and not settled.
+    pub(super) fn is_leaving(&self, id: &InstanceId) -> bool {
+        let Some(live) = self.live.get(id) else {
+            return false;
+        };
+        let may_work = matches!(live.row.phase, Phase::Admitted | Phase::Serving | Phase::Suspect);
+        let journaled = || {
+            let mut own = self.open_steps.iter().filter(|step| step.request.instance == *id);
+            own.any(|step| is_leave(&step.request.action))
+        };
+        may_work && (live.sends_away() || journaled())
+    }
+
+    fn note_suspicion(&mut self, id: &InstanceId, request: &MemberRequest) {
+        if let (MemberAction::Suspect { .. }, Some(order)) = (&request.action, &self.order) {
+            self.suspected = Some((order.tick, id.clone()));
+        }
+    }
+
+    /// Whether another instance was told SUSPECT in this round (S6).
+    fn suspected_another(&self, id: &InstanceId) -> bool {
+        let now = self.order.as_ref().map(|order| order.tick);
+        self.suspected
+            .as_ref()
+            .is_some_and(|(tick, other)| Some(*tick) == now && other != id)
     }
 
     /// Whether an open registration can no longer be applied (S9): the gateway accepted this epoch, the

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::Brain;
 use crate::actors::instance::{InstanceActor, Subject};
 use crate::actors::messages::{CordonRequest, Inspect, InstanceMsg, Order, PoolMsg, Ticket, order_message};
-use crate::gateway::model::Controller;
+use crate::gateway::model::{Controller, MemberAction};
 use crate::pool::cordon::CordonOrder;
 use crate::pool::health::HealthTracker;
 use crate::pool::ids::{InstanceId, NodeName, TickId};
@@ -127,6 +127,29 @@ impl Live {
         self.outstanding.is_none() && self.queue.is_empty()
     }
 
+    /// Nothing but cordons is outstanding or queued. A drain does not wait for the end of those (L2): a
+    /// node that nobody may cordon would never be left.
+    pub(super) fn only_cordons(&self) -> bool {
+        let outstanding = self.outstanding.as_ref();
+        outstanding.is_none_or(|asked| matches!(asked.what, What::Cordon))
+            && self.queue.iter().all(|job| matches!(job, Job::Cordon(_)))
+    }
+
+    /// A drain or a suspicion is queued or under way.
+    pub(super) fn sends_away(&self) -> bool {
+        let under_way = self.outstanding.as_ref().is_some_and(|asked| match &asked.what {
+            What::Effect(effect) => sends_away(effect),
+            What::Inspection | What::Cordon => false,
+        });
+        under_way || self.queue.iter().any(is_departure)
+    }
+
+    /// Takes back a drain or a suspicion that waited in the queue and was not sent. Its step is open, so
+    /// the rules judge it anew, with what is known now, and send it or close it (S5, S6).
+    pub(super) fn reconsider_departure(&mut self) {
+        self.queue.retain(|job| !is_departure(job));
+    }
+
     /// Whether planning waits for it: its own steps of this round are under way. A cordon is never
     /// waited for (L2), and neither is what an earlier round left behind.
     pub(super) fn holds_plan(&self, round: TickId) -> bool {
@@ -159,6 +182,38 @@ impl Live {
         if let Some(actor) = self.actor.take() {
             actor.get_cell().kill();
         }
+    }
+}
+
+fn is_departure(job: &Job) -> bool {
+    match job {
+        Job::Effect(effect) => sends_away(effect),
+        Job::Inspect(_) | Job::Cordon(_) => false,
+    }
+}
+
+fn sends_away(effect: &Effect) -> bool {
+    match effect {
+        Effect::Member(request) => is_leave(&request.action),
+        Effect::ApplyObjects
+        | Effect::EnsureBackend(_)
+        | Effect::CheckCandidate
+        | Effect::Validate
+        | Effect::DeleteObjects
+        | Effect::RemoveBackend(_) => false,
+    }
+}
+
+/// Requests after which a member takes no new work.
+pub(super) const fn is_leave(action: &MemberAction) -> bool {
+    match action {
+        MemberAction::Drain { .. } | MemberAction::Suspect { .. } => true,
+        MemberAction::Register(_)
+        | MemberAction::Admit { .. }
+        | MemberAction::Seal { .. }
+        | MemberAction::Lost { .. }
+        | MemberAction::Retire { .. }
+        | MemberAction::Retired { .. } => false,
     }
 }
 
@@ -353,5 +408,39 @@ impl Brain {
             What::Cordon => self.rest(id).await,
             What::Effect(effect) => self.settle(id, *effect, EffectOutcome::Interrupted).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::lifecycle::drain_request;
+    use crate::pool::testing::row;
+
+    fn draining() -> Live {
+        let mut live = Live::new(row(Phase::Serving));
+        let request = drain_request(&live.row).unwrap();
+        live.queue
+            .push_back(Job::Effect(Box::new(Effect::Member(request))));
+        live
+    }
+
+    #[test]
+    fn s7_a_queued_drain_counts_and_is_judged_anew_before_it_is_sent() {
+        let mut live = draining();
+        assert!(live.sends_away());
+        assert!(!live.only_cordons(), "no second drain is started over it");
+        live.queue.push_front(Job::Inspect(Needs::default()));
+        live.reconsider_departure();
+        assert!(!live.sends_away());
+        assert_eq!(live.queue.len(), 1, "everything else stays queued");
+    }
+
+    #[test]
+    fn a_free_instance_may_be_drained_and_one_being_looked_at_may_not() {
+        let mut live = Live::new(row(Phase::Serving));
+        assert!(live.only_cordons());
+        live.queue.push_back(Job::Inspect(Needs::default()));
+        assert!(!live.only_cordons());
     }
 }

@@ -145,6 +145,9 @@ impl Brain {
 
     /// The instance is free again: what is queued, else its next step.
     pub(super) async fn rest(&mut self, id: &InstanceId) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.reconsider_departure();
+        }
         let idle = self.live.get(id).is_some_and(super::children::Live::is_idle);
         if idle {
             self.drive(id).await;
@@ -155,12 +158,7 @@ impl Brain {
 
     /// How many probes failed in this round, for S6.
     pub(super) fn weigh_probes(&mut self) {
-        let mut probes = Probes::default();
-        for live in self.live.values().filter(|live| live.probed) {
-            probes.probed += 1;
-            probes.failing += u32::from(live.failing_for.is_some());
-        }
-        self.probes = probes;
+        self.probes = weigh(self.live.values());
     }
 
     /// Whether what the probes say may be told to the gateway.
@@ -177,6 +175,17 @@ impl Brain {
         };
         health::probes_trusted(pool, cluster)
     }
+}
+
+/// A member that was failing still is until it is seen well: silence of one unlocks nothing about another.
+fn weigh<'a>(live: impl Iterator<Item = &'a super::children::Live>) -> Probes {
+    let mut probes = Probes::default();
+    for live in live {
+        let failing = live.failing_for.is_some() && (live.probed || is_asked(live.row.phase));
+        probes.probed += u32::from(live.probed || failing);
+        probes.failing += u32::from(failing);
+    }
+    probes
 }
 
 fn failing(probes: Probes) -> Failing {
@@ -221,5 +230,55 @@ const fn is_watched(phase: Phase) -> bool {
         | Phase::FailureRetired
         | Phase::FailedPreparing
         | Phase::Unrecognised => false,
+    }
+}
+
+/// Of these, members whose coordinator is asked in every round: a SEALED one is not, and would never be
+/// seen well again.
+const fn is_asked(phase: Phase) -> bool {
+    is_watched(phase) && !matches!(phase, Phase::Sealed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::pool::children::Live;
+    use crate::pool::testing::{self, at};
+
+    fn bad(live: &mut Live, second: i64) {
+        let mut seen = testing::observation(&live.row);
+        seen.info = testing::unknown();
+        live.note_health(&seen, at(second));
+    }
+
+    #[test]
+    fn s6_one_unknown_reading_does_not_make_a_failing_member_well() {
+        let mut pair = [
+            Live::new(testing::row(Phase::Serving)),
+            Live::new(testing::row(Phase::Serving)),
+        ];
+        for live in &mut pair {
+            bad(live, 0);
+            live.begin_round();
+        }
+        bad(&mut pair[0], 5);
+        let mut blank = testing::observation(&pair[1].row);
+        blank.owned = testing::unknown();
+        pair[1].note_health(&blank, at(5));
+        assert!(!pair[1].probed);
+        let probes = weigh(pair.iter());
+        assert_eq!((probes.failing, probes.probed), (2, 2));
+        assert!(!health::probes_trusted(failing(probes), failing(probes)));
+    }
+
+    #[test]
+    fn a_member_that_is_no_longer_asked_blinds_nobody() {
+        for phase in [Phase::Sealed, Phase::Suspect, Phase::Retiring] {
+            let mut live = Live::new(testing::row(Phase::Serving));
+            bad(&mut live, 0);
+            live.row.phase = phase;
+            live.begin_round();
+            assert_eq!(weigh([live].iter()), Probes::default(), "{phase}");
+        }
     }
 }

@@ -110,6 +110,8 @@ pub struct Brain {
     writes_in_flight: u32,
     /// The round in which the epoch was last raised (S9).
     raised_in: Option<TickId>,
+    /// The round in which SUSPECT was last told, and of whom (S6).
+    suspected: Option<(TickId, InstanceId)>,
     orphans_at: Option<Duration>,
     published: Published,
     /// Reads and writes that are under way outside the instances; they end with the actor.
@@ -227,6 +229,7 @@ impl Brain {
             finished: false,
             writes_in_flight: 0,
             raised_in: None,
+            suspected: None,
             orphans_at: None,
             published: Published::default(),
             tasks: JoinSet::new(),

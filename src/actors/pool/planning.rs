@@ -78,7 +78,11 @@ impl Brain {
     pub(super) fn views(&self) -> Vec<InstanceView> {
         let now = self.ports.clock.monotonic();
         let live = self.live.values().filter(|live| !live.row.phase.is_terminal());
-        live.map(|live| view(live, self.desired(), now)).collect()
+        live.map(|live| InstanceView {
+            leaving: self.is_leaving(&live.row.id),
+            ..view(live, self.desired(), now)
+        })
+        .collect()
     }
 
     async fn act(&mut self, plan: Plan) {
@@ -139,6 +143,11 @@ impl Brain {
 
     async fn drain(&mut self, id: &InstanceId, reason: &PlanReason) {
         let Some(live) = self.live.get(id) else { return };
+        if !live.only_cordons() || self.open_steps.iter().any(|step| step.request.instance == *id) {
+            // What it does already, or may have done, is settled first; the plan comes again.
+            tracing::debug!(pool = %self.pool, instance = %id, "a drain waits for what is not settled");
+            return;
+        }
         let Some(request) = lifecycle::drain_request(&live.row) else {
             tracing::warn!(pool = %self.pool, instance = %id, "a drain was planned without a member");
             return;
@@ -259,6 +268,7 @@ fn view(live: &Live, desired: Option<&DesiredPool>, now: Duration) -> InstanceVi
         id: row.id.clone(),
         phase: row.phase,
         suspected_locally: desired.is_some_and(|desired| live.is_doubtful(desired.timings.suspect_after)),
+        leaving: live.sends_away(),
         member: row.member.as_ref().map(|member| member.phase),
         // Without a desired state nothing is behind it.
         outdated: desired.map_or(Outdated::No, |desired| {

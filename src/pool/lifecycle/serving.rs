@@ -6,6 +6,7 @@ use super::follow::follow;
 use super::view::{View, advance};
 use super::{requests, resolve};
 use crate::gateway::model::{LossEvidence, Member, MemberAction, MemberPhase};
+use crate::pool::health::{self, Health};
 use crate::pool::loss::{self, Proof};
 use crate::pool::observation::Reading;
 use crate::pool::phase::Phase;
@@ -123,10 +124,24 @@ fn suspicion(view: View<'_>) -> Suspicion {
             format!("it has been failing for {seconds} s"),
         );
     }
+    // What it did earlier says nothing about now, and there is no way back.
+    if let Health::Good | Health::Unknown(_) = health::read(view.row, view.seen) {
+        return Suspicion::Hold(
+            WaitReason::Doubtful,
+            format!("it was failing for {seconds} s, and this round does not say that it still does"),
+        );
+    }
     if !view.ctx.probes_trusted {
         return Suspicion::Hold(
             WaitReason::ProbesBlind,
             format!("it has been failing for {seconds} s, and so do too many others at once"),
+        );
+    }
+    if view.ctx.suspected_another {
+        // What the next one rests on has to be read after the last one was told.
+        return Suspicion::Hold(
+            WaitReason::ProbesBlind,
+            format!("it has been failing for {seconds} s; another one was told SUSPECT in this round"),
         );
     }
     if left_without_it(view) < view.ctx.min_serving {
@@ -141,12 +156,16 @@ fn suspicion(view: View<'_>) -> Suspicion {
     Suspicion::Tell(format!("failing for {seconds} s"))
 }
 
-/// Members that would still be ACTIVE: the lower of what the rows and the gateway say.
+/// Members that would still be ACTIVE: the lower of what the rows and the gateway say. The gateway may
+/// not have seen yet what is on its way to it.
 fn left_without_it(view: View<'_>) -> u32 {
     let own = u32::from(view.row.phase == Phase::Serving);
     let by_rows = view.ctx.serving.saturating_sub(own);
     match &view.ctx.gateway_pool {
-        Some(pool) => by_rows.min(pool.serving_members.saturating_sub(1)),
+        Some(pool) => {
+            let going = view.ctx.leaving.saturating_add(1);
+            by_rows.min(pool.serving_members.saturating_sub(going))
+        }
         None => by_rows,
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Census<'a> {
     pub(super) candidates: u32,
     /// Admitted a short while ago, not doubtful: about to serve.
     pub(super) admitted: Vec<&'a InstanceView>,
-    /// DRAINING, SEALED or RETIRING, oldest phase first.
+    /// DRAINING, SEALED or RETIRING, or about to be by a step that is not settled; oldest phase first.
     pub(super) departing: Vec<&'a InstanceView>,
     /// Holding a slot, never to serve (again), and not waiting for a repair: departing, given up, failed
     /// and already repaired, of an unknown phase, or admitted long ago and still not eligible.
@@ -65,7 +65,7 @@ impl<'a> Census<'a> {
         let mut departing: Vec<&InstanceView> = live
             .iter()
             .copied()
-            .filter(|view| view.phase.is_departing())
+            .filter(|view| view.phase.is_departing() || view.leaving)
             .collect();
         departing.sort_by(|left, right| {
             (left.phase_changed_at, &left.id).cmp(&(right.phase_changed_at, &right.id))
@@ -131,7 +131,7 @@ impl<'a> Census<'a> {
     /// repair has taken over.
     pub(super) fn drain_hold(&self, input: &PlanInput) -> Option<PlanReason> {
         let age = |view: &InstanceView| since(view.phase_changed_at, input.now);
-        let stuck = |view: &InstanceView| age(view) >= input.timings.drain_stuck_after;
+        let stuck = |view: &InstanceView| is_stuck(view, input);
         let held_by = |view: &InstanceView, stuck| PlanReason::DrainHeldBy {
             instance: view.id.clone(),
             phase: view.phase,
@@ -208,10 +208,16 @@ pub(super) fn in_progress(candidate: &InstanceView, now: Timestamp) -> PlanReaso
     }
 }
 
+/// Whether a drain in flight has been so for too long. One that is only about to start never has: the age of
+/// its phase is that of its service.
+pub(super) fn is_stuck(view: &InstanceView, input: &PlanInput) -> bool {
+    view.phase.is_departing() && since(view.phase_changed_at, input.now) >= input.timings.drain_stuck_after
+}
+
 /// Whether a row serves. The gateway's word outranks the row's: a member it drained or suspects on
 /// somebody else's word takes no new work. A member phase that was not read is no evidence against it.
 pub(super) fn is_serving(view: &InstanceView) -> bool {
-    view.phase == Phase::Serving && matches!(view.member, None | Some(MemberPhase::Active))
+    view.phase == Phase::Serving && !view.leaving && matches!(view.member, None | Some(MemberPhase::Active))
 }
 
 /// Whether it counts where a drain is weighed.
@@ -222,6 +228,7 @@ pub(super) fn is_healthy(view: &InstanceView) -> bool {
 fn is_about_to_serve(view: &InstanceView, input: &PlanInput) -> bool {
     view.phase == Phase::Admitted
         && !view.suspected_locally
+        && !view.leaving
         && since(view.phase_changed_at, input.now) < input.timings.admitted_patience
 }
 

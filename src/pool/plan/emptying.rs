@@ -1,7 +1,7 @@
 //! The pool is being emptied on a person's confirmed word: S5 and S6 are lifted, nothing is created, and
 //! what serves is drained one at a time. A stuck drain does not hold the next one.
 
-use super::census::{Census, by_age, is_serving, since};
+use super::census::{Census, by_age, is_serving, is_stuck, since};
 use super::reason::PlanReason;
 use super::{Action, InstanceView, PlanInput, Verdict};
 use crate::pool::step::WaitReason;
@@ -24,10 +24,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
             leaving: census.live_count(),
         }]);
     };
-    let moving = census
-        .departing
-        .iter()
-        .find(|view| since(view.phase_changed_at, input.now) < input.timings.drain_stuck_after);
+    let moving = census.departing.iter().find(|view| !is_stuck(view, input));
     if let Some(moving) = moving {
         return Verdict::Waits(vec![PlanReason::DrainHeldBy {
             instance: moving.id.clone(),

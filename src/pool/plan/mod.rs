@@ -138,6 +138,9 @@ pub struct InstanceView {
     /// Sustained bad readings that the gateway has not been told about: it does not count as serving
     /// where a drain is weighed, and opens no repair.
     pub suspected_locally: bool,
+    /// A drain or a suspicion of it is journaled and not settled: queued, under way, or its answer was
+    /// lost. Nobody knows whether it still takes work, so it counts as departing.
+    pub leaving: bool,
     /// The member's phase at the gateway when last recorded; `None` before registration.
     pub member: Option<MemberPhase>,
     /// How it compares with the desired blueprint.

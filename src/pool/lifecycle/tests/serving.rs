@@ -19,6 +19,7 @@ fn w18_admitted_serves_once_the_gateway_routes_to_it_and_says_so_until_then() {
     story.gateway_says(MemberPhase::Active, 1).eligible = false;
     assert_eq!(reason(&story.next()), WaitReason::NotEligible);
     // Its health is looked after meanwhile, whatever keeps it from being eligible.
+    story.silent();
     story.ctx.failing_for = Some(minutes(3));
     assert_eq!(request(&story.next()).action.label(), "suspect");
 }
@@ -60,6 +61,43 @@ fn s6_suspicion_is_held_back_while_probes_are_blind_or_the_floor_would_break() {
     assert_eq!(reason(&floor.next()), WaitReason::ServingFloor);
     floor.ctx.gateway_pool = Some(pool_state(3, 2));
     assert_eq!(request(&floor.next()).action.label(), "suspect");
+}
+
+#[test]
+fn s6_the_floor_counts_what_is_already_on_its_way_out() {
+    let mut story = failing(Phase::Serving, 10);
+    story.ctx.serving = 4;
+    story.ctx.gateway_pool = Some(pool_state(3, 2));
+    assert_eq!(request(&story.next()).action.label(), "suspect");
+    story.ctx.leaving = 1;
+    assert_eq!(reason(&story.next()), WaitReason::ServingFloor);
+}
+
+#[test]
+fn s6_only_one_member_is_suspected_by_time_in_a_round() {
+    let mut story = failing(Phase::Serving, 10);
+    story.ctx.suspected_another = true;
+    assert_eq!(reason(&story.next()), WaitReason::ProbesBlind);
+    story.seen.namespace_pods = Reading::Seen(vec![]);
+    assert_eq!(
+        request(&story.next()).action.label(),
+        "suspect",
+        "proof is not by time"
+    );
+}
+
+#[test]
+fn s6_suspicion_by_time_needs_a_bad_reading_in_this_very_round() {
+    let mut story = failing(Phase::Serving, 10);
+    story.seen.owned = unknown();
+    assert_eq!(
+        reason(&story.next()),
+        WaitReason::Doubtful,
+        "Kubernetes does not answer"
+    );
+    let mut story = failing(Phase::Serving, 10);
+    story.seen.info = Reading::NotAsked;
+    assert_eq!(reason(&story.next()), WaitReason::Doubtful, "it was not probed");
 }
 
 fn pool_state(serving: u32, floor: u32) -> crate::gateway::model::PoolState {
@@ -133,7 +171,6 @@ fn l2_a_gateway_outage_stops_gateway_steps_and_nothing_else() {
 fn infrastructure_lookups_never_block_health() {
     let mut story = failing(Phase::Serving, 10);
     story.seen.placement = unknown();
-    story.seen.owned = unknown();
     assert_eq!(request(&story.next()).action.label(), "suspect");
 }
 

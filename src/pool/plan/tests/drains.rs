@@ -54,6 +54,33 @@ fn nothing_planned_is_drained_while_the_pool_is_short() {
 }
 
 #[test]
+fn s07_a_drain_in_doubt_is_one_in_flight_however_long_it_served_before() {
+    let mut views = four_serving_with("b");
+    views.push(serving("old").in_doubt().since(24 * 3600));
+    let made = plan(&pool(3, 2, views.clone()));
+    assert_eq!(made.action, Action::None);
+    assert!(
+        matches!(made.reason, PlanReason::DrainHeldBy { stuck: false, .. }),
+        "{}",
+        made.reason
+    );
+    let mut emptied = pool(3, 2, views);
+    emptied.mode = PoolMode::Emptying;
+    assert_eq!(plan(&emptied).action, Action::None);
+}
+
+#[test]
+fn s05_a_drain_in_doubt_serves_no_longer() {
+    // Four rows serve, and one of them is already asked to go: nothing is left beside the wanted three.
+    let mut views = four_serving_with("b");
+    views[0] = serving("a").in_doubt();
+    let input = pool(3, 2, views);
+    let census = super::super::census::Census::of(&input);
+    assert_eq!((census.serving, census.healthy), (3, 3));
+    assert_ne!(plan(&input).action, drain("b"));
+}
+
+#[test]
 fn drains_go_one_at_a_time() {
     let mut views = four_serving_with("b");
     views.push(

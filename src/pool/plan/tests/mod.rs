@@ -60,6 +60,7 @@ pub(super) fn instance(name: &str, phase: Phase) -> InstanceView {
         id: id(name),
         phase,
         suspected_locally: false,
+        leaving: false,
         member: member_in(phase),
         outdated: Outdated::No,
         evidence: EvidenceView::None,
@@ -116,6 +117,10 @@ impl InstanceView {
 
     pub(super) fn doubtful(self) -> Self {
         self.with(|view| view.suspected_locally = true)
+    }
+
+    pub(super) fn in_doubt(self) -> Self {
+        self.with(|view| view.leaving = true)
     }
 
     pub(super) fn repairs(self, target: &str) -> Self {
