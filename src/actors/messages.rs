@@ -21,6 +21,7 @@ use crate::pool::ids::{Epoch, InstanceId, NodeName, PoolId, TickId};
 use crate::pool::instance::InstanceRow;
 use crate::pool::lifecycle::Needs;
 use crate::pool::observation::{Fault, Observation};
+use crate::pool::orphans::Members;
 use crate::pool::step::{Effect, EffectOutcome};
 
 /// Which round, under which authority, and which of the requests of that pool.
@@ -144,8 +145,9 @@ pub enum PoolMsg {
         /// What it came to.
         result: Result<Written, Fault>,
     },
-    /// The pool's labelled objects were listed, for orphans.
-    Listed(Result<Listing<ObjectFacts>, Fault>),
+    /// The pool's labelled objects were listed, for orphans, and the gateway was asked about the instances
+    /// among them that have no live row.
+    Listed(Result<(Listing<ObjectFacts>, Members), Fault>),
     /// An orphan's deletion ended.
     OrphanDeleted(Result<Written, Fault>),
     /// Start no effect any more, and say when none is in flight.

@@ -2,7 +2,8 @@
 //!
 //! A create whose answer was lost, or that a predecessor sent late, can leave an object behind after its
 //! row has ended. Such an object is deleted only if *everything* fits: our exact labels, the name that only
-//! that instance's object has, and a terminal row; and only after its UID was recorded under the fence.
+//! that instance's object has, a terminal row, and a gateway that holds no member of the instance but a
+//! RETIRED one (the row may come from a restored store); and only after its UID was recorded under the fence.
 //! Whatever fits less is reported and left alone. A pod or a ReplicaSet is never deleted by us. Pure.
 
 use std::collections::BTreeMap;
@@ -10,8 +11,9 @@ use std::collections::BTreeMap;
 use super::ids::{InstanceId, Namespace, ObjectName, ObjectUid, PoolId};
 use super::instance::{InstanceObjects, InstanceRow};
 use super::names::{LABEL_INSTANCE, LABEL_MANAGED_BY, LABEL_POOL, MANAGED_BY, ObjectNames, pool_name};
-use super::observation::Fault;
+use super::observation::{Fault, Reading};
 use crate::cluster::facts::{ObjectFacts, ObjectKind};
+use crate::gateway::model::{Member, MemberPhase};
 
 /// An object of a terminal row: its UID is recorded under the fence first, then it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub struct Orphan {
     pub uid: ObjectUid,
 }
 
+/// What the gateway said about the member of each instance that was asked about.
+pub type Members = BTreeMap<InstanceId, Reading<Option<Member>>>;
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Orphans {
@@ -40,12 +45,18 @@ pub struct Orphans {
 /// Sorts the objects that carry the pool's label.
 ///
 /// `rows` holds every row whose instance is named by a label, terminal ones included: a row that was not
-/// looked up counts as missing, and a label without a row is only reported.
+/// looked up counts as missing, and a label without a row is only reported. `members` holds what the gateway
+/// said about instances without a live row; one that is missing there was not asked about.
 #[must_use]
-pub fn orphans(pool: &PoolId, objects: &[ObjectFacts], rows: &BTreeMap<InstanceId, InstanceRow>) -> Orphans {
+pub fn orphans(
+    pool: &PoolId,
+    objects: &[ObjectFacts],
+    rows: &BTreeMap<InstanceId, InstanceRow>,
+    members: &Members,
+) -> Orphans {
     let mut found = Orphans::default();
     for object in objects.iter().filter(|object| !object.deleting) {
-        match judge(pool, object, rows) {
+        match judge(pool, object, rows, members) {
             Verdict::Accounted => {}
             Verdict::Orphan(instance) => found.delete.push(Orphan {
                 instance,
@@ -73,7 +84,12 @@ enum Verdict {
     Stranger(String),
 }
 
-fn judge(pool: &PoolId, object: &ObjectFacts, rows: &BTreeMap<InstanceId, InstanceRow>) -> Verdict {
+fn judge(
+    pool: &PoolId,
+    object: &ObjectFacts,
+    rows: &BTreeMap<InstanceId, InstanceRow>,
+    members: &Members,
+) -> Verdict {
     let label = |key: &str| object.labels.get(key).map(String::as_str);
     let Some(instance) = label(LABEL_INSTANCE).map(InstanceId::from) else {
         return Verdict::Stranger("it carries the pool's label and names no instance".to_owned());
@@ -103,7 +119,31 @@ fn judge(pool: &PoolId, object: &ObjectFacts, rows: &BTreeMap<InstanceId, Instan
             object.kind.as_str()
         ));
     }
-    Verdict::Orphan(instance)
+    match still_registered(members.get(&instance).unwrap_or(&Reading::NotAsked)) {
+        Some(why) => Verdict::Stranger(format!("instance {instance} has ended here, but {why}")),
+        None => Verdict::Orphan(instance),
+    }
+}
+
+/// Why the gateway may still route to an instance whose row is terminal; `None`: it certainly does not.
+fn still_registered(member: &Reading<Option<Member>>) -> Option<String> {
+    let member = match member {
+        Reading::Seen(None) => return None,
+        Reading::Seen(Some(member)) => member,
+        Reading::NotAsked => return Some("the gateway was not asked about its member".to_owned()),
+        Reading::Unknown(fault) => return Some(format!("its member is not known: {}", fault.detail)),
+    };
+    match member.phase {
+        MemberPhase::Retired => None,
+        MemberPhase::Preparing
+        | MemberPhase::Active
+        | MemberPhase::Draining
+        | MemberPhase::Sealed
+        | MemberPhase::Retiring
+        | MemberPhase::Suspect
+        | MemberPhase::Lost
+        | MemberPhase::Unrecognised => Some(format!("the gateway's member is {:?}", member.phase)),
+    }
 }
 
 fn is_named_like(object: &ObjectFacts, instance: &InstanceId) -> bool {
@@ -133,7 +173,7 @@ fn holds(recorded: &InstanceObjects, object: &ObjectFacts) -> bool {
 mod tests {
     use super::*;
     use crate::pool::phase::Phase;
-    use crate::pool::testing::{ID, object_facts, row};
+    use crate::pool::testing::{self, ID, handle, object_facts, row};
 
     fn pool() -> PoolId {
         PoolId::from("trino/analytics")
@@ -143,15 +183,23 @@ mod tests {
         BTreeMap::from([(InstanceId::from(ID), row(phase))])
     }
 
+    fn said(member: Reading<Option<Member>>) -> Members {
+        BTreeMap::from([(InstanceId::from(ID), member)])
+    }
+
+    fn gone() -> Members {
+        said(Reading::Seen(None))
+    }
+
     fn sorted(phase: Phase, objects: &[ObjectFacts]) -> (usize, usize) {
-        let found = orphans(&pool(), objects, &rows(phase));
+        let found = orphans(&pool(), objects, &rows(phase), &gone());
         (found.delete.len(), found.report.len())
     }
 
     #[test]
     fn objects_of_a_terminal_row_are_orphans_by_their_own_uid() {
         for phase in [Phase::Retired, Phase::FailureRetired] {
-            let found = orphans(&pool(), &object_facts(), &rows(phase));
+            let found = orphans(&pool(), &object_facts(), &rows(phase), &gone());
             assert_eq!(found.delete.len(), 5);
             assert_eq!(found.report, []);
             assert_eq!(found.delete[0].uid.as_str(), "uid-cell-00000001-coordinator");
@@ -167,8 +215,39 @@ mod tests {
     }
 
     #[test]
+    fn s1_nothing_is_deleted_while_the_gateway_may_hold_a_member_of_the_instance() {
+        let member = |phase| said(Reading::Seen(Some(testing::member(&handle(phase, 1)))));
+        let kept = [
+            member(MemberPhase::Preparing),
+            member(MemberPhase::Active),
+            member(MemberPhase::Draining),
+            member(MemberPhase::Sealed),
+            member(MemberPhase::Retiring),
+            member(MemberPhase::Suspect),
+            member(MemberPhase::Lost),
+            member(MemberPhase::Unrecognised),
+            said(Reading::NotAsked),
+            said(testing::unknown()),
+            Members::new(),
+        ];
+        for phase in [Phase::Retired, Phase::FailureRetired] {
+            for members in &kept {
+                let found = orphans(&pool(), &object_facts(), &rows(phase), members);
+                assert_eq!((found.delete.len(), found.report.len()), (0, 5), "{members:?}");
+            }
+            let closed = member(MemberPhase::Retired);
+            assert_eq!(
+                orphans(&pool(), &object_facts(), &rows(phase), &closed)
+                    .delete
+                    .len(),
+                5
+            );
+        }
+    }
+
+    #[test]
     fn s1_a_label_without_a_row_is_only_reported() {
-        let found = orphans(&pool(), &object_facts(), &BTreeMap::new());
+        let found = orphans(&pool(), &object_facts(), &BTreeMap::new(), &gone());
         assert_eq!((found.delete.len(), found.report.len()), (0, 5));
     }
 
@@ -203,7 +282,7 @@ mod tests {
         for row in other_row.values_mut() {
             row.pool = "other/analytics".into();
         }
-        let found = orphans(&pool(), &object_facts(), &other_row);
+        let found = orphans(&pool(), &object_facts(), &other_row, &gone());
         assert_eq!(found.delete, [], "a row of another pool permits nothing here");
     }
 

@@ -1,5 +1,6 @@
 //! Answers that were lost, processes that died, people who decide.
 
+use trino_pool_operator::gateway::model::MemberPhase;
 use trino_pool_operator::pool::ids::{InstanceId, ObjectName, ObjectUid, OperationId};
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::{Recovery, Store};
@@ -204,7 +205,20 @@ async fn s1_what_is_left_of_a_terminal_row_is_recorded_and_deleted_and_a_strange
     stranger
         .labels
         .insert("trinopool.dev/instance".into(), "cell-deadbeef".into());
-    world.lock().objects.extend([restored.clone(), stranger.clone()]);
+    {
+        let mut inner = world.lock();
+        inner.objects.extend([restored.clone(), stranger.clone()]);
+        // The store and the gateway disagree: the member serves.
+        inner.members.get_mut(&victim).unwrap().phase = MemberPhase::Active;
+    }
+    pass(minutes(11)).await;
+    let stands = |uid: &ObjectUid| world.lock().objects.iter().any(|object| object.uid == *uid);
+    assert!(stands(&restored.uid), "not while the gateway holds its member");
+    world.lock().members.get_mut(&victim).unwrap().phase = MemberPhase::Retired;
+    world.trouble("gateway", victim.as_str(), Trouble::Fails);
+    pass(minutes(11)).await;
+    assert!(stands(&restored.uid), "not while its member is unknown");
+    world.calm();
     pass(minutes(11)).await;
     let uids: Vec<_> = world
         .lock()

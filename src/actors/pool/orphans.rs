@@ -1,9 +1,9 @@
 //! Objects with our labels that no live row accounts for (S1).
 //!
-//! What is left of a terminal row is recorded by UID under the fence first, then deleted with that UID.
-//! A label without a row is only reported.
+//! What is left of a terminal row is recorded by UID under the fence first, then deleted with that UID,
+//! and only while the gateway holds no member of that instance: the store may have been restored. A label without a row is only reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Brain;
@@ -14,7 +14,7 @@ use crate::cluster::port::Written;
 use crate::pool::ids::InstanceId;
 use crate::pool::names::LABEL_INSTANCE;
 use crate::pool::observation::Fault;
-use crate::pool::orphans;
+use crate::pool::orphans::{self, Members};
 use crate::store::port::Write;
 
 /// How often the pool's objects are listed.
@@ -36,19 +36,28 @@ impl Brain {
         self.orphans_at = Some(now);
         let (ports, limit) = (self.ports.clone(), self.settings.inspection_budget);
         let otherwise = PoolMsg::Listed(Err(faults::timed_out("objects", limit)));
+        let alive: BTreeSet<InstanceId> = self.live.keys().cloned().collect();
         self.start(otherwise, async move {
             let call = ports.cluster.objects(&identity.namespace, &identity.id);
-            PoolMsg::Listed(match ports.within(limit, call).await {
-                Some(Ok(listing)) => Ok(listing),
-                Some(Err(error)) => Err(faults::of_cluster("objects", &error)),
-                None => Err(faults::timed_out("objects", limit)),
-            })
+            let listing = match ports.within(limit, call).await {
+                Some(Ok(listing)) => listing,
+                Some(Err(error)) => return PoolMsg::Listed(Err(faults::of_cluster("objects", &error))),
+                None => return PoolMsg::Listed(Err(faults::timed_out("objects", limit))),
+            };
+            let mut members = Members::new();
+            for id in named(&listing).difference(&alive) {
+                let call = ports.gateway.member(&identity.routing_group, id);
+                let answer = ports.within(limit, call).await;
+                let reading = faults::reading(answer, "member", limit, faults::of_gateway);
+                members.insert(id.clone(), reading);
+            }
+            PoolMsg::Listed(Ok((listing, members)))
         });
     }
 
-    pub(super) async fn listed(&mut self, listed: Result<Listing<ObjectFacts>, Fault>) {
-        let listing = match listed {
-            Ok(listing) => listing,
+    pub(super) async fn listed(&mut self, listed: Result<(Listing<ObjectFacts>, Members), Fault>) {
+        let (listing, members) = match listed {
+            Ok(listed) => listed,
             Err(fault) => return self.note("orphans", Some(fault)),
         };
         if !self.may_act() {
@@ -59,14 +68,8 @@ impl Brain {
             .iter()
             .map(|(id, live)| (id.clone(), live.row.clone()))
             .collect();
-        let named: Vec<InstanceId> = listing
-            .items
-            .iter()
-            .filter_map(|object| object.labels.get(LABEL_INSTANCE))
-            .map(InstanceId::new)
-            .collect();
         let store = self.ports.store.clone();
-        for id in named {
+        for id in named(&listing) {
             if rows.contains_key(&id) {
                 continue;
             }
@@ -78,7 +81,7 @@ impl Brain {
                 Err(error) => return self.note("orphans", Some(faults::of_store("instances", &error))),
             }
         }
-        let found = orphans::orphans(&self.pool, &listing.items, &rows);
+        let found = orphans::orphans(&self.pool, &listing.items, &rows, &members);
         self.note("orphans", found.report.into_iter().next());
         for orphan in found.delete {
             let record = Write::RecordOrphan {
@@ -120,4 +123,13 @@ impl Brain {
             Err(fault) => self.note("orphan-delete", Some(fault)),
         }
     }
+}
+
+/// The instances that the labels name.
+fn named(listing: &Listing<ObjectFacts>) -> BTreeSet<InstanceId> {
+    let labels = listing
+        .items
+        .iter()
+        .filter_map(|object| object.labels.get(LABEL_INSTANCE));
+    labels.map(InstanceId::new).collect()
 }

@@ -123,15 +123,14 @@ pub(super) fn failed_preparing(view: View<'_>) -> Next {
 }
 
 fn never_registered(view: View<'_>) -> Next {
-    if view.row.objects.is_none() && view.ctx.open_step.is_none() {
-        // It never got past PENDING: whatever a lost answer left behind is an orphan of a terminal row.
-        return over();
-    }
+    // The gateway first: a row that went back in a restored store may be of a member that serves (S1).
     match view.member() {
         Err(wait) => wait,
         Ok(Some(member)) => adopt(view, member),
         Ok(None) => match &view.ctx.open_step {
             Some(open) => resolve::registration(view, open),
+            // It never got past PENDING: whatever a lost answer left behind is an orphan of a terminal row.
+            None if view.row.objects.is_none() => over(),
             None if view.ctx.confirmed.absent => over(),
             None => Next::perform(Effect::DeleteObjects),
         },

@@ -154,7 +154,29 @@ fn a_row_that_never_got_objects_ends_at_once() {
     let mut story = Story::of(Phase::FailedPreparing);
     story.row.member = None;
     story.row.objects = None;
+    story.seen.member = Reading::Seen(None);
     assert_eq!(change(&story.next()).to, Some(Phase::FailureRetired));
+}
+
+#[test]
+fn s1_a_row_from_before_its_registration_is_not_over_while_the_gateway_holds_its_member() {
+    let mut story = Story::of(Phase::FailedPreparing);
+    story.row.member = None;
+    story.row.process = None;
+    story.row.objects = None;
+    for silent in [unknown(), Reading::NotAsked] {
+        story.seen.member = silent;
+        assert_eq!(reason(&story.next()), WaitReason::Unknown);
+    }
+    // The store was restored to a state in which this serving instance was PENDING.
+    story.gateway_says(MemberPhase::Active, 1);
+    let next = story.next();
+    assert_eq!(change(&next).to, None);
+    assert!(change(&next).changes.member.is_some());
+    let settled = story.settle_records();
+    assert_eq!(reason(&settled), WaitReason::Unknown, "left to a person");
+    assert_eq!(story.row.phase, Phase::FailedPreparing);
+    assert!(!may_delete(&story.row));
 }
 
 #[test]
