@@ -4,10 +4,11 @@
 //! DESTRUCTIVE_OVERRIDE, RETIRE, each as the identical request under the operation
 //! `admin-recovery:<the person's operation>` whoever leads. The row follows only when the gateway has granted the
 //! failed retirement. A clean drain wins to the very end. Node replacement never triggers it, and a
-//! failing node API never blocks it (L2). Pure.
+//! failing node API never blocks it (L2). A process that has provably ended is left to the ordinary loss. Pure.
 
 use super::ids::{Generation, OperationId};
 use super::lifecycle::{View, advance, stands, step_id};
+use super::loss;
 use super::observation::Reading;
 use super::phase::Phase;
 use super::step::{Effect, Next, WaitReason};
@@ -89,7 +90,14 @@ pub(in crate::pool) fn next(view: View<'_>, authorized: &Recovery) -> Option<Nex
     if offset == 0 && nothing_owed(view, member) {
         return None;
     }
-    if let Err(why) = preconditions(view, member) {
+    // A proven end needs no declaration, and nobody's permission (K07): neither the floor nor what a dead
+    // process owes may hold it. The ordinary loss has the same generations, and finishes it; a request of
+    // this recovery whose answer is missing is sent again first, as only its identical body can be.
+    let proven = loss::ended(view.row, view.seen).is_some();
+    if proven && view.ctx.open_step.is_none() {
+        return None;
+    }
+    if !proven && let Err(why) = preconditions(view, member) {
         return Some(held(view, why));
     }
     Some(Next::perform(Effect::Member(request(authorized, offset))))

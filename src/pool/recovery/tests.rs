@@ -273,9 +273,9 @@ fn its_conditions_are_the_floor_the_obligations_and_the_process() {
             false,
         ),
         (
-            "the live process cannot be checked, and its pod is absent",
+            "the live pod cannot be checked, and is absent",
             |s| {
-                s.seen.info = unknown();
+                s.owes(|owed| owed.pending_requests = 1);
                 s.seen.owned = unknown();
                 s.seen.namespace_pods = Reading::Seen(vec![]);
             },
@@ -294,6 +294,51 @@ fn its_conditions_are_the_floor_the_obligations_and_the_process() {
             assert!(!held_because(&next).is_empty(), "{what}");
         }
     }
+}
+
+#[test]
+fn k07_a_proven_loss_is_never_held_by_a_declaration() {
+    let mut story = story();
+    // Nobody serves, a client still asks: the declaration's own conditions do not hold.
+    story.ctx.gateway_pool.as_mut().unwrap().serving_members = 0;
+    story.owes(|owed| owed.pending_requests = 1);
+    assert!(!held_because(&story.next()).is_empty());
+    story.seen.info = unknown();
+    story.seen.namespace_pods = Reading::Seen(vec![]);
+    let steps = [
+        ("suspect.g2", MemberPhase::Suspect, 3, None),
+        ("lost.g3", MemberPhase::Lost, 4, None),
+        (
+            "retire.g4",
+            MemberPhase::Retiring,
+            5,
+            Some(RetirementKind::Failed),
+        ),
+    ];
+    for (step, reached, generation, kind) in steps {
+        let request = loop {
+            match story.next() {
+                Next::Record(change) => story.apply(&change),
+                done @ (Next::Perform(_) | Next::Wait(_)) => break sent(&done).clone(),
+            }
+        };
+        assert_eq!(request.step.as_str(), step);
+        assert!(!is_recovery(&request.operation));
+        story.gateway_says(reached, generation, kind);
+    }
+    assert_eq!(story.row.phase, Phase::Lost);
+}
+
+#[test]
+fn k07_a_recovery_under_way_is_not_held_either_once_the_end_is_proven() {
+    let mut story = story();
+    let first = sent(&story.next()).clone();
+    story.ctx.open_step = Some(first.clone());
+    story.ctx.gateway_pool.as_mut().unwrap().serving_members = 0;
+    assert!(held_because(&story.next()).contains("floor"));
+    story.seen.info = unknown();
+    story.seen.namespace_pods = Reading::Seen(vec![]);
+    assert_eq!(*sent(&story.next()), first, "the identical request");
 }
 
 #[test]
