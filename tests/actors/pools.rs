@@ -1,7 +1,7 @@
 //! Several pools in one process: bad input stays with its own, budgets are shared, quiet is quiet.
 
 use serde_json::json;
-use trino_pool_operator::actors::Settings;
+use trino_pool_operator::actors::{Settings, start};
 use trino_pool_operator::pool::desired::PoolMode;
 
 use crate::world::{self, World};
@@ -52,6 +52,52 @@ async fn s11_an_invalid_edit_holds_its_own_pool_and_replacement_goes_on_in_it() 
         conditions.iter().any(|c| c["reason"] == "SpecInvalid")
     });
     assert!(told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_spec_that_the_store_cannot_hold_holds_its_pool_and_replacement_goes_on_in_it() {
+    let world = World::default();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let store = world::store();
+    let refusing = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
+    let mut ports = world::ports(&world, &store);
+    ports.store = refusing.clone();
+    let handle = start(ports.clone(), world::settings("a")).await.unwrap();
+    let mut process = Process { handle, ports };
+    process.converged("analytics", 3).await;
+    refusing.set_refuses_desired(true);
+    {
+        let mut inner = world.lock();
+        let pool = inner.pools.get_mut("analytics").unwrap();
+        pool.spec["maxSurge"] = json!(2);
+        pool.generation = pool.generation.next();
+    }
+    process
+        .until(
+            "it is held",
+            minutes(1),
+            |process| matches!(&process.pool("analytics").mode, PoolMode::Held(why) if why.contains("22P05")),
+        )
+        .await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the victim is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+                && process.serving("analytics").len() == 3
+        })
+        .await;
+    let events = world.lock().events.clone();
+    let said = events.iter().filter(|event| event.starts_with("SpecInvalid"));
+    assert_eq!(said.count(), 1, "once, not every tick: {events:#?}");
+    refusing.set_refuses_desired(false);
+    process
+        .until("it is taken", minutes(1), |process| {
+            process.pool("analytics").mode == PoolMode::Open
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,6 +85,11 @@ pub(super) fn resolve(
     }
 }
 
+/// What holds after the store answered that it cannot hold the desired state: the last good one.
+pub(super) fn refused_by_store(why: String) -> Resolution {
+    Resolution::new(PoolMode::Held(why.clone())).because("SpecInvalid", why)
+}
+
 fn absent(row: &PoolRow, live: usize) -> Resolution {
     let policy = stored(row).map_or(DeletionPolicy::Retain, |desired| desired.deletion_policy);
     let mode = match policy {

@@ -107,29 +107,63 @@ impl Brain {
     /// Performs the writes under the fence, and the same on the rows in memory. `None`: not done, or
     /// not known to be done.
     pub(super) async fn commit(&mut self, writes: Vec<Write>) -> Option<Vec<Committed>> {
+        match self.attempt(&writes).await? {
+            Ok(results) => Some(results),
+            Err(error) => {
+                self.commit_failed(&writes, &error);
+                None
+            }
+        }
+    }
+
+    /// Commits a newer desired state. A store that answers that it cannot hold it refuses the spec and
+    /// nothing else (S11): says why, and what was recorded before stands.
+    pub(super) async fn publish(&mut self, writes: Vec<Write>) -> Result<(), String> {
+        match self.attempt(&writes).await {
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err(error @ (StoreError::Corrupt(..) | StoreError::Conflict(..)))) => {
+                Err(format!("the store cannot hold this spec: {error}"))
+            }
+            Some(Err(
+                error @ (StoreError::Fenced(_)
+                | StoreError::IntentChanged(..)
+                | StoreError::Forbidden(_)
+                | StoreError::Unavailable(_)
+                | StoreError::ReadOnly(_)
+                | StoreError::Schema(_)),
+            )) => {
+                self.commit_failed(&writes, &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// One fenced commit. `None`: there is no authority, or it has ended with this.
+    async fn attempt(&mut self, writes: &[Write]) -> Option<Result<Vec<Committed>, StoreError>> {
         let authority = self.authority.clone()?;
         let store = self.ports.store.clone();
         let now = self.ports.clock.now();
-        match self.call(store.commit(&authority, now, &writes)).await {
+        match self.call(store.commit(&authority, now, writes)).await {
             Ok(results) => {
                 self.store_fault = None;
                 for (write, result) in writes.iter().zip(&results) {
                     self.mirror(write, result, now);
                 }
-                Some(results)
+                Some(Ok(results))
             }
             Err(StoreError::Fenced(_)) => {
                 self.end_term("store");
                 None
             }
-            Err(error) => {
-                let labels: Vec<&str> = writes.iter().map(Write::label).collect();
-                self.store_failed(&labels.join(" "), &error, false);
-                // What stands now is known only after another look.
-                self.must_reload = true;
-                None
-            }
+            Err(error) => Some(Err(error)),
         }
+    }
+
+    fn commit_failed(&mut self, writes: &[Write], error: &StoreError) {
+        let labels: Vec<&str> = writes.iter().map(Write::label).collect();
+        self.store_failed(&labels.join(" "), error, false);
+        // What stands now is known only after another look.
+        self.must_reload = true;
     }
 
     fn store_failed(&mut self, what: &str, error: &StoreError, on_read: bool) {

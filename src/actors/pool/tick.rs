@@ -206,21 +206,32 @@ impl Brain {
             durable,
             publish,
             finalizer,
-            fault,
+            mut fault,
             finished,
         } = resolution;
+        // In force whatever the store says of it; a refusal replaces it.
+        self.mode = mode.clone();
         let mut writes = Vec::new();
+        if durable && mode != recorded {
+            writes.push(Write::SetMode(mode));
+        }
         if let Some(published) = publish {
-            writes.push(Write::PublishDesired {
+            let desired = Write::PublishDesired {
                 resource: published.resource,
                 generation: published.generation,
                 desired: Box::new(published.desired),
-            });
+            };
+            writes.insert(0, desired);
+            let refused = self.publish(std::mem::take(&mut writes)).await.err();
+            if let Some(why) = refused {
+                let held = desired::refused_by_store(why);
+                self.mode = held.mode.clone();
+                fault = held.fault;
+                if held.mode != recorded {
+                    writes.push(Write::SetMode(held.mode));
+                }
+            }
         }
-        if durable && mode != recorded {
-            writes.push(Write::SetMode(mode.clone()));
-        }
-        self.mode = mode;
         self.finished = finished;
         self.announce_fault(fault.as_ref());
         self.note("resource", fault);

@@ -73,12 +73,42 @@ impl Problems {
 /// Validates the spec of a TrinoPool in `namespace`. On an error the list is not empty and sorted by path.
 pub fn validate(namespace: &Namespace, spec: &Value) -> Result<DesiredPool, Vec<SpecProblem>> {
     let problems = Problems::default();
+    refuse_nul("spec", spec, &problems);
+    let nul = problems.into_sorted();
+    if !nul.is_empty() {
+        // Alone: the other problems quote what they refuse, and would carry it on.
+        return Err(nul);
+    }
+    let problems = Problems::default();
     let desired = read(namespace, spec, &problems);
     let problems = problems.into_sorted();
     if problems.is_empty() {
         Ok(desired)
     } else {
         Err(problems)
+    }
+}
+
+/// NUL has no place in any text of ours: neither Postgres nor an environment or a file name can hold it.
+fn refuse_nul(path: &str, value: &Value, problems: &Problems) {
+    let refuse = |path: &str, what: &str| problems.add(path, what, "remove the character \\u0000");
+    match value {
+        Value::String(text) if text.contains('\0') => refuse(path, "contains NUL"),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                refuse_nul(&format!("{path}[{index}]"), item, problems);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let inner = format!("{path}.{}", name.replace('\0', "\\u0000"));
+                if name.contains('\0') {
+                    refuse(&inner, "has a name that contains NUL");
+                }
+                refuse_nul(&inner, field, problems);
+            }
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -42,6 +42,36 @@ fn with_pod(field: &str, value: Value) -> Value {
 }
 
 #[test]
+fn s11_nul_is_refused_wherever_it_stands_and_not_repeated() {
+    let nul = "a\0b";
+    let cases = [
+        (with("/routingGroup", json!(nul)), "spec.routingGroup"),
+        (with("/confirmEmpty", json!(nul)), "spec.confirmEmpty"),
+        (
+            with("/template/catalogs", json!({ "hive": nul })),
+            "spec.template.catalogs.hive",
+        ),
+        (
+            with("/template/catalogs", json!({ nul: "connector.name=tpch" })),
+            "spec.template.catalogs.a\\u0000b",
+        ),
+        (
+            with_pod("metadata", json!({ "annotations": { "note": nul } })),
+            "spec.template.workers.podTemplate.metadata.annotations.note",
+        ),
+        (
+            with_pod("anything", json!([["x", nul]])),
+            "spec.template.workers.podTemplate.anything[0][1]",
+        ),
+    ];
+    for (spec, path) in cases {
+        assert_eq!(refused(&spec), [path]);
+        let problems = validate(&namespace(), &spec).unwrap_err();
+        assert!(!describe(&problems).contains('\0'), "it is stored and shown");
+    }
+}
+
+#[test]
 fn the_example_is_valid_and_defaults_are_filled_in() {
     let desired = accepted(&spec());
     assert_eq!(

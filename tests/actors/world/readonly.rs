@@ -10,10 +10,12 @@ use trino_pool_operator::store::port::{
     Authority, Committed, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
 };
 
-/// A demoted server: it answers reads, and refuses writes; or a pool whose reads make its actor panic.
+/// A demoted server: it answers reads, and refuses writes; or a database that cannot hold what a spec says;
+/// or a pool whose reads make its actor panic.
 pub struct ReadOnlyStore {
     inner: Arc<MemoryStore>,
     read_only: AtomicBool,
+    refuses_desired: AtomicBool,
     panics: Mutex<String>,
 }
 
@@ -22,12 +24,17 @@ impl ReadOnlyStore {
         Self {
             inner,
             read_only: AtomicBool::new(false),
+            refuses_desired: AtomicBool::new(false),
             panics: Mutex::new(String::new()),
         }
     }
 
     pub fn set_read_only(&self, read_only: bool) {
         self.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    pub fn set_refuses_desired(&self, refuses: bool) {
+        self.refuses_desired.store(refuses, Ordering::Relaxed);
     }
 
     pub fn panic_on(&self, pool: &str) {
@@ -75,6 +82,10 @@ impl Store for ReadOnlyStore {
         writes: &[Write],
     ) -> Result<Vec<Committed>, StoreError> {
         self.writable()?;
+        let desired = |write: &Write| matches!(write, Write::PublishDesired { .. });
+        if self.refuses_desired.load(Ordering::Relaxed) && writes.iter().any(desired) {
+            return Err(StoreError::Corrupt("value".into(), "22P05".into()));
+        }
         self.inner.commit(authority, now, writes).await
     }
 
