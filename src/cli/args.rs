@@ -80,7 +80,7 @@ pub struct RunArgs {
     /// File that holds the gateway's admin token, at least 32 bytes.
     #[arg(long, env = "TPO_GATEWAY_TOKEN_FILE", value_name = "FILE")]
     pub gateway_token_file: PathBuf,
-    /// Allow http:// to a gateway that is not on this machine.
+    /// Allow http:// to a gateway on this machine (127.0.0.1, [::1], localhost); elsewhere it must be https://.
     #[arg(long)]
     pub gateway_plain_http: bool,
     /// How coordinators are reached: service, pod-ip, or resolve=HOST:PORT (keep the URL, dial there).
@@ -163,11 +163,15 @@ pub struct SimulateArgs {
     /// Everything that varies between two runs.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// Seconds of the story per second of yours.
-    #[arg(long, default_value_t = 20.0, value_name = "FACTOR")]
-    pub speed: f64,
-    /// Where the operator keeps its state: memory, sqlite:PATH or postgres://…
-    #[arg(long, default_value = "memory", value_name = "URL")]
+    /// Seconds of the story per second of yours, above 0 and at most 200. Default: 6, and 20 with `all`.
+    #[arg(long, value_name = "FACTOR", value_parser = speed)]
+    pub speed: Option<f64>,
+    /// With `all`: how many scenarios run at once.
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = jobs)]
+    pub jobs: usize,
+    /// Where the operator keeps its state: sqlite (a temporary file), memory, or an empty store at sqlite:PATH or
+    /// postgres://…
+    #[arg(long, default_value = "sqlite", value_name = "URL")]
     pub store: String,
     /// What is printed.
     #[arg(long, value_enum, default_value_t = Output::Text)]
@@ -178,6 +182,20 @@ pub struct SimulateArgs {
     /// What the operator logs meanwhile, on standard error.
     #[arg(long, env = "TPO_LOG", default_value = "off", value_name = "FILTER")]
     pub log: String,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed.is_finite() && speed > 0.0 && speed <= 200.0 => Ok(speed),
+        Ok(_) | Err(_) => Err("it must be a number above 0 and at most 200".to_owned()),
+    }
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(jobs @ 1..=32) => Ok(jobs),
+        Ok(_) | Err(_) => Err("it must be a number from 1 to 32".to_owned()),
+    }
 }
 
 /// What `simulate` prints.

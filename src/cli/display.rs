@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::sim::scenario::frame::{Frame, InstanceFrame, PoolFrame};
+use super::output;
+use crate::sim::scenario::Onlooker;
+use crate::sim::scenario::frame::{Frame, InstanceFrame};
 use crate::sim::scenario::report::ScenarioReport;
 
 /// Where a story is shown.
@@ -32,15 +34,15 @@ pub struct Region {
 }
 
 impl Display {
-    /// In place when standard output is a terminal, lines otherwise.
+    /// In place when standard output is a terminal that nothing else is written to, lines otherwise.
     #[must_use]
-    pub fn for_people() -> Self {
-        if !std::io::stdout().is_terminal() {
+    pub fn for_people(with_logs: bool) -> Self {
+        if !std::io::stdout().is_terminal() || (with_logs && std::io::stderr().is_terminal()) {
             return Self::Lines;
         }
         let bars = MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::stdout());
         let progress = bars.add(ProgressBar::new(1000));
-        if let Ok(style) = ProgressStyle::with_template("  {bar:40.cyan/dim} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("  {bar:30.cyan/dim} {wide_msg}") {
             progress.set_style(style);
         }
         Self::Terminal(Box::new(Region {
@@ -49,9 +51,10 @@ impl Display {
             progress,
         }))
     }
+}
 
-    /// Shows that something happened.
-    pub fn say(&self, at: Duration, words: &str) {
+impl Onlooker for Display {
+    fn say(&mut self, at: Duration, words: &str) {
         let line = format!("{} {words}", story_time(at));
         match self {
             Self::Terminal(region) => {
@@ -60,25 +63,36 @@ impl Display {
                     tracing::debug!("the terminal does not take lines any more");
                 }
             }
-            Self::Lines => println!("{line}"),
+            Self::Lines => {
+                // Whoever reads no more misses the rest; the story goes on to its verdict.
+                output::line(&line);
+            }
             Self::Silent => {}
         }
     }
 
-    /// Shows the state of things.
-    pub fn show(&mut self, frame: &Frame) {
+    fn show(&mut self, frame: &Frame) {
         match self {
             Self::Terminal(region) => region.show(frame),
             Self::Lines | Self::Silent => {}
         }
     }
 
-    /// Takes the region away, so that the summary stands alone.
-    pub fn close(&mut self) {
+    fn watches(&self) -> bool {
         match self {
-            Self::Terminal(region) => region.close(),
-            Self::Lines | Self::Silent => {}
+            Self::Terminal(_) => true,
+            Self::Lines | Self::Silent => false,
         }
+    }
+}
+
+/// The region goes with the story, so that the summary stands alone.
+impl Drop for Region {
+    fn drop(&mut self) {
+        for bar in self.lines.drain(..) {
+            bar.finish_and_clear();
+        }
+        self.progress.finish_and_clear();
     }
 }
 
@@ -87,7 +101,7 @@ impl Region {
         let lines = frame_lines(frame);
         while self.lines.len() < lines.len() {
             let bar = self.bars.insert_before(&self.progress, ProgressBar::new(1));
-            if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
                 bar.set_style(style);
             }
             self.lines.push(bar);
@@ -110,32 +124,35 @@ impl Region {
             .set_position((frame.progress.clamp(0.0, 1.0) * 1000.0) as u64);
         self.progress.set_message(frame.chapter.clone());
     }
-
-    fn close(&mut self) {
-        for bar in self.lines.drain(..) {
-            bar.finish_and_clear();
-        }
-        self.progress.finish_and_clear();
-    }
 }
 
 /// `mm:ss` of the story.
-fn story_time(at: Duration) -> String {
+pub(super) fn story_time(at: Duration) -> String {
     let seconds = at.as_secs();
     format!("{:02}:{:02}", seconds / 60, seconds % 60)
 }
 
 /// The redrawn lines of one frame.
 fn frame_lines(frame: &Frame) -> Vec<String> {
-    let mut lines = vec![format!("{}  {}", story_time(frame.at), frame.chapter)];
+    let mut lines = vec![String::new()];
     for pool in &frame.pools {
-        lines.push(pool_line(pool));
+        lines.push(format!(
+            "  {:<12} {}/{} serving, floor {}",
+            pool.name, pool.serving, pool.desired, pool.floor
+        ));
+        // On its own line, which is cut at the terminal's edge: the sentence may be long.
+        lines.push(format!("    {}", pool.reason));
         lines.extend(pool.instances.iter().map(instance_line));
     }
     let nodes = frame.nodes;
     lines.push(format!(
         "  nodes    {} · {} drifted · {} cordoned · {} deleting",
         nodes.total, nodes.drifted, nodes.cordoned, nodes.deleting
+    ));
+    let pods = frame.pods;
+    lines.push(format!(
+        "  pods     {} · {} protected from Karpenter",
+        pods.total, pods.protected
     ));
     let queries = frame.queries;
     lines.push(format!(
@@ -145,16 +162,9 @@ fn frame_lines(frame: &Frame) -> Vec<String> {
     lines
 }
 
-fn pool_line(pool: &PoolFrame) -> String {
-    format!(
-        "  {:<12} {}/{} serving, floor {}   {}",
-        pool.name, pool.serving, pool.desired, pool.floor, pool.reason
-    )
-}
-
 fn instance_line(instance: &InstanceFrame) -> String {
     format!(
-        "    {:<14} {:<16} {:<12} {}",
+        "    {:<14} {:<16} {:<26} {}",
         instance.id, instance.phase, instance.node, instance.node_state
     )
     .trim_end()
@@ -200,7 +210,7 @@ pub fn summary(report: &ScenarioReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::scenario::frame::{NodeCounts, QueryCounts};
+    use crate::sim::scenario::frame::{NodeCounts, PodCounts, PoolFrame, QueryCounts};
 
     #[test]
     fn a_frame_reads_as_a_small_table() {
@@ -226,6 +236,10 @@ mod tests {
                 cordoned: 1,
                 deleting: 0,
             },
+            pods: PodCounts {
+                total: 12,
+                protected: 12,
+            },
             queries: QueryCounts {
                 running: 3,
                 finished: 40,
@@ -234,10 +248,13 @@ mod tests {
             progress: 0.5,
         };
         insta::assert_snapshot!(frame_lines(&frame).join("\n"), @r"
-        01:35  draining cell-0000000a
-          analytics    4/3 serving, floor 3   replacing 1 of 3
-            cell-0000000a  DRAINING         n-1          drifted, cordoned
+
+
+          analytics    4/3 serving, floor 3
+            replacing 1 of 3
+            cell-0000000a  DRAINING         n-1                        drifted, cordoned
           nodes    7 · 6 drifted · 1 cordoned · 0 deleting
+          pods     12 · 12 protected from Karpenter
           queries  3 running · 40 finished · 0 failed
         ");
     }

@@ -13,6 +13,8 @@ pub struct Frame {
     pub pools: Vec<PoolFrame>,
     /// The cluster's nodes.
     pub nodes: NodeCounts,
+    /// The instances' pods.
+    pub pods: PodCounts,
     /// Queries running now, finished and failed so far.
     pub queries: QueryCounts,
     /// Coarse progress, 0.0 ..= 1.0.
@@ -60,6 +62,15 @@ pub struct NodeCounts {
     pub cordoned: usize,
     /// With a deletion timestamp.
     pub deleting: usize,
+}
+
+/// The instances' pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodCounts {
+    /// All that exist.
+    pub total: usize,
+    /// With Karpenter's do-not-disrupt annotation.
+    pub protected: usize,
 }
 
 /// The clients' queries.

@@ -6,6 +6,7 @@
 
 pub mod catalogue;
 pub mod frame;
+mod narrator;
 pub mod report;
 mod run;
 mod stage;

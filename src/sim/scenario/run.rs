@@ -16,6 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use super::report::{Queries, Replacements, ScenarioReport};
 use super::stage::{Closed, Onlooker, Parts};
 use super::{Broken, Scenario, Setup, Stage};
+use crate::actors::Handle;
 use crate::clock::{Clock, Entropy, SystemClock};
 use crate::cluster::kubernetes::{KubernetesCluster, Limits, Scope};
 use crate::gateway::pooled::PooledGateway;
@@ -70,6 +71,8 @@ pub struct Run {
     pub workers: Option<u32>,
     /// Faults drawn from the seed at every call of the operator; under virtual time only.
     pub faults: Option<Rates>,
+    /// Leave the operator's processes running in the world that stays behind.
+    pub keep_operator: bool,
 }
 
 impl Run {
@@ -84,17 +87,40 @@ impl Run {
             instances: None,
             workers: None,
             faults: None,
+            keep_operator: false,
         }
     }
 }
 
 /// A world that stays open after its story.
-#[derive(Debug)]
 pub struct Open {
     /// The world, which stands still unless it is stepped.
     pub world: SharedWorld,
     /// Its HTTP faces; dropping this closes them.
     pub served: Option<Served>,
+    /// Its time.
+    pub clock: Arc<dyn Clock>,
+    /// Processes of the operator that still run.
+    operators: Vec<Handle>,
+    /// What they write to.
+    _stores: Stores,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Open")
+            .field("served", &self.served)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Open {
+    /// Ends the operator's processes, then everything else.
+    pub async fn close(self) {
+        for operator in self.operators {
+            operator.crash().await;
+        }
+    }
 }
 
 /// Tells the story, and leaves the world behind. `Err` only when it could not even begin.
@@ -137,16 +163,23 @@ pub async fn run(run: &Run, onlooker: Box<dyn Onlooker>) -> Result<(ScenarioRepo
         ports,
         store,
         observed: Arc::clone(&stores.observer),
-        clock,
+        clock: Arc::clone(&clock),
         entropy,
         watch: watch.clone(),
         node_replacement: setup.node_replacement,
         onlooker,
     });
     let told = tell(run, &mut stage).await;
-    let closed = stage.close().await;
+    let (closed, operators) = stage.close(run.keep_operator).await;
     let report = verdict(run, &setup, &world, &watch, &stores, closed, told, wall);
-    Ok((report, Open { world, served }))
+    let open = Open {
+        world,
+        served,
+        clock,
+        operators,
+        _stores: stores,
+    };
+    Ok((report, open))
 }
 
 /// Draws faults from the seed, and has the world's rules judged right after every effect.
@@ -224,8 +257,15 @@ impl Stores {
             Mode::Http { store: Some(url), .. } => (url.clone(), None),
         };
         crate::store::open::migrate(&url).await?;
+        let operator = crate::store::open::connect(&url).await?;
+        // Rows of another world, or of production, would be answered with deletions here.
+        if !operator.pools().await?.is_empty() {
+            return Err(Broken::Expectation(
+                "the store holds pools already; a simulation needs an empty one".to_owned(),
+            ));
+        }
         Ok(Self {
-            operator: crate::store::open::connect(&url).await?,
+            operator,
             observer: crate::store::open::connect(&url).await?,
             shared: false,
             _folder: folder,
@@ -309,7 +349,7 @@ fn over_http(
         cluster: Arc::new(KubernetesCluster::with(
             client,
             Scope::All,
-            Limits::default(),
+            Limits::none(),
             clock,
             entropy,
         )),

@@ -3,20 +3,20 @@
 //! Time passes only while a story waits. At each step the world moves on, the rules are judged, and whoever
 //! looks on is shown a frame.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::frame::{Frame, InstanceFrame, NodeCounts, PoolFrame, QueryCounts};
+use super::frame::{Frame, InstanceFrame, NodeCounts, PodCounts, PoolFrame, QueryCounts};
+use super::narrator::Narrator;
 use crate::actors::{Handle, Ports, ProcessStatus, Settings, StartError, start};
 use crate::clock::{Clock, Entropy};
 use crate::gateway::model::MemberPhase;
 use crate::pool::ids::{InstanceId, PoolId};
 use crate::pool::phase::Phase;
 use crate::sim::invariants::{PoolLook, RowLook, SharedWatch, StoreLook, WorldLook};
-use crate::sim::kube::view::Counts;
+use crate::sim::kube::view::{Counts, PodView};
 use crate::sim::world::{AdminError, SharedWorld, World, WorldPorts};
 use crate::store::port::{Store, StoreError};
 
@@ -166,7 +166,7 @@ pub struct Stage {
     began: Duration,
     chapter: String,
     steps: u32,
-    told_phases: BTreeMap<InstanceId, Phase>,
+    narrator: Narrator,
     /// Steps at which fewer members than the floor were routable after the pool had once been settled.
     below_floor: u64,
     settled_once: bool,
@@ -191,7 +191,7 @@ impl Stage {
             began,
             chapter: String::new(),
             steps: 0,
-            told_phases: BTreeMap::new(),
+            narrator: Narrator::default(),
             below_floor: 0,
             settled_once: false,
             observed_statements: 0,
@@ -391,7 +391,7 @@ impl Stage {
             self.observed_statements += self.parts.observed.statements().saturating_sub(before);
             self.count_floor();
             self.ticks = self.ticks.max(self.status().tick.get());
-            self.tell_phases();
+            self.narrate();
         }
         self.steps = self.steps.wrapping_add(1);
         if self.parts.onlooker.watches() {
@@ -419,35 +419,29 @@ impl Stage {
         self.below_floor += below.unwrap_or(0) as u64;
     }
 
-    /// Says which instances reached which phase since the last look.
-    fn tell_phases(&mut self) {
-        let phases: Vec<(InstanceId, Phase, bool)> = self
-            .scene(|scene| {
-                scene
-                    .store
-                    .rows()
-                    .map(|(id, row)| (id.clone(), row.phase, row.evidence.is_present()))
-                    .collect()
-            })
-            .unwrap_or_default();
+    /// Says what happened since the last look.
+    fn narrate(&mut self) {
+        let Some(pair) = self.parts.watch.with(|watch| watch.last()) else {
+            return;
+        };
+        let (nodes, pods) = self
+            .parts
+            .world
+            .peek(|world| (world.kube.nodes(), world.kube.pods()));
         let at = self.elapsed();
-        for (id, phase, evidence) in phases {
-            if self.told_phases.get(&id) == Some(&phase) {
-                continue;
-            }
-            let why = if evidence { ", its node is leaving" } else { "" };
-            self.parts.onlooker.say(at, &format!("  {id} is {phase}{why}"));
-            self.told_phases.insert(id, phase);
+        for words in self.narrator.tell(&pair.1, &nodes, &pods) {
+            self.parts.onlooker.say(at, &words);
         }
     }
 
     fn frame(&self) -> Frame {
         let status = self.status();
-        let (kube, clients, nodes) = self
-            .parts
-            .world
-            .peek(|world| (world.kube.counts(), world.clients.counts(), world.kube.nodes()));
-        let running = self.parts.world.peek(|world| world.clients.in_flight());
+        let (kube, clients, running, nodes, pods) = self.parts.world.peek(|world| {
+            let (clients, running) = (world.clients.counts(), world.clients.in_flight());
+            let pods = world.kube.pods();
+            (world.kube.counts(), clients, running, world.kube.nodes(), pods)
+        });
+        let pods: Vec<&PodView> = pods.iter().filter(|pod| pod.instance.is_some()).collect();
         let mut evidence = 0_usize;
         let mut replaced = 0_usize;
         if let Some((all, done)) = self.scene(|scene| (scene.evidence(), scene.replaced())) {
@@ -517,6 +511,10 @@ impl Stage {
                 cordoned: kube.cordoned,
                 deleting: kube.deleting,
             },
+            pods: PodCounts {
+                total: pods.len(),
+                protected: pods.iter().filter(|pod| pod.protected).count(),
+            },
             queries: QueryCounts {
                 running: running as u64,
                 finished: clients.finished,
@@ -526,18 +524,22 @@ impl Stage {
         }
     }
 
-    /// Ends the clients' work and every process of the operator, and gives the counts.
-    pub(super) async fn close(mut self) -> Closed {
-        let names: Vec<&'static str> = self.operators.iter().map(|operator| operator.name).collect();
-        for name in names {
-            self.crash_operator(name).await;
-        }
-        Closed {
+    /// Ends every process of the operator, or hands them over, and gives the counts.
+    pub(super) async fn close(mut self, keep: bool) -> (Closed, Vec<Handle>) {
+        let closed = Closed {
             ticks: self.ticks,
             below_floor: self.below_floor,
             observed_statements: self.observed_statements,
             story: self.elapsed(),
+        };
+        let operators = std::mem::take(&mut self.operators);
+        let mut handles: Vec<Handle> = operators.into_iter().map(|operator| operator.handle).collect();
+        if !keep {
+            for handle in handles.drain(..) {
+                handle.crash().await;
+            }
         }
+        (closed, handles)
     }
 }
 
