@@ -66,13 +66,16 @@ async fn admission_retirement_race(stage: &mut Stage) -> Result<(), Broken> {
     let (instance, node) = first_instance(stage)?;
     let claim = claim_of(stage, &node)?;
     stage.say(format!(
-        "the NodeClaim under {instance} is deleted; the next admission gets lost"
+        "the NodeClaim under {instance} is deleted; the next admissions get lost"
     ));
     stage.world(|world| {
-        world
-            .gateway
-            .faults
-            .lose_next(Loss::Request, Method::POST, "/admit");
+        // Long enough for the onlooker to see it: each try costs the operator a round.
+        for _ in 0..4 {
+            world
+                .gateway
+                .faults
+                .lose_next(Loss::Request, Method::POST, "/admit");
+        }
         world.delete_claim(&claim)
     })?;
     stage
