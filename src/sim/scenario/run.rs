@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -17,7 +16,7 @@ use super::report::{Queries, Replacements, ScenarioReport};
 use super::stage::{Closed, Onlooker, Parts};
 use super::{Broken, Scenario, Setup, Stage};
 use crate::actors::Handle;
-use crate::clock::{Clock, Entropy, SystemClock};
+use crate::clock::{Clock, Entropy};
 use crate::cluster::kubernetes::{KubernetesCluster, Limits, Scope};
 use crate::gateway::pooled::PooledGateway;
 use crate::gateway::pooled::origin::{Origin, PlainHttp};
@@ -28,7 +27,8 @@ use crate::sim::invariants::{Ending, SharedWatch, unfinished};
 use crate::sim::kube::Destruction;
 use crate::sim::kube::Resource;
 use crate::sim::world::{
-    ADMIN, ADMIN_TOKEN, Addresses, Served, SharedWorld, SimClock, SimEntropy, World, WorldOptions, WorldPorts,
+    ADMIN, ADMIN_TOKEN, Addresses, PacedClock, Served, SharedWorld, SimClock, SimEntropy, World,
+    WorldOptions, WorldPorts,
 };
 use crate::store::memory::MemoryStore;
 use crate::store::port::Store;
@@ -127,22 +127,22 @@ impl Open {
 pub async fn run(run: &Run, onlooker: Box<dyn Onlooker>) -> Result<(ScenarioReport, Open), Broken> {
     let wall = Instant::now();
     let setup = setup(run);
-    let (clock, start): (Arc<dyn Clock>, Timestamp) = match &run.mode {
-        Mode::Virtual => {
-            let at = WorldOptions::default().start;
-            (Arc::new(SimClock::begin(at)), at)
-        }
+    let (clock, paced): (Arc<dyn Clock>, Option<Arc<PacedClock>>) = match &run.mode {
+        Mode::Virtual => (Arc::new(SimClock::begin(WorldOptions::default().start)), None),
         Mode::Http { speed, .. } => {
-            let clock = SystemClock::at_speed(*speed);
-            let now = clock.now();
-            (Arc::new(clock), now)
+            let clock = Arc::new(PacedClock::at_speed(*speed));
+            (Arc::clone(&clock) as Arc<dyn Clock>, Some(clock))
         }
     };
     let entropy: Arc<dyn Entropy> = Arc::new(SimEntropy::seeded(run.seed ^ 0x9e37_79b9_7f4a_7c15));
-    let world = SharedWorld::new(World::new(WorldOptions {
-        start,
+    let world = World::new(WorldOptions {
+        start: clock.now(),
         ..setup.world.clone()
-    })?);
+    })?;
+    let world = match paced {
+        Some(clock) => SharedWorld::pacing(world, clock),
+        None => SharedWorld::new(world),
+    };
     let (ports, served) = connect(run, &world, &clock, &entropy).await?;
     let stores = Stores::open(run).await?;
     let watch = SharedWatch::default();

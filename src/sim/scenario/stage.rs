@@ -378,7 +378,7 @@ impl Stage {
 
     /// One step of everything.
     pub(super) async fn step(&mut self) -> Result<(), Broken> {
-        self.parts.clock.sleep(STEP).await;
+        self.parts.world.wait(self.parts.clock.as_ref(), STEP).await;
         let now = self.parts.clock.now();
         self.parts.world.step(now);
         self.parts.watch.see_world(&self.parts.world);

@@ -12,6 +12,7 @@
 mod admin;
 mod clock;
 mod options;
+mod paced;
 mod ports;
 mod processes;
 mod serve;
@@ -29,6 +30,7 @@ use rand_chacha::ChaCha8Rng;
 pub use admin::{ADMIN, AdminError, NODE_POOL};
 pub use clock::{SimClock, SimEntropy};
 pub use options::{NAMESPACE, StartState, WorldOptions};
+pub use paced::PacedClock;
 pub use ports::{PortsError, WorldPorts};
 pub use serve::{Addresses, Served};
 pub use shared::SharedWorld;

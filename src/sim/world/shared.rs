@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::World;
+use super::{PacedClock, World};
 use crate::clock::Clock;
 use crate::sim::kube::server::{Face, Pulse};
 
@@ -14,6 +14,7 @@ use crate::sim::kube::server::{Face, Pulse};
 pub struct SharedWorld {
     world: Arc<Mutex<World>>,
     pulse: Pulse,
+    paced: Option<Arc<PacedClock>>,
 }
 
 impl SharedWorld {
@@ -23,6 +24,16 @@ impl SharedWorld {
         Self {
             world: Arc::new(Mutex::new(world)),
             pulse: Pulse::default(),
+            paced: None,
+        }
+    }
+
+    /// Shares a world whose clock waits for its steps.
+    #[must_use]
+    pub fn pacing(world: World, clock: Arc<PacedClock>) -> Self {
+        Self {
+            paced: Some(clock),
+            ..Self::new(world)
         }
     }
 
@@ -41,13 +52,25 @@ impl SharedWorld {
     /// Lets the world move on to `now`.
     pub fn step(&self, now: Timestamp) {
         self.with(|world| world.step(now));
+        if let Some(clock) = &self.paced {
+            clock.stepped();
+        }
+    }
+
+    /// Waits between two steps. Whoever makes the steps waits with this: a clock that waits for the world
+    /// would have them wait for themselves.
+    pub async fn wait(&self, clock: &dyn Clock, pause: Duration) {
+        match &self.paced {
+            Some(paced) => paced.wait_really(pause).await,
+            None => clock.sleep(pause).await,
+        }
     }
 
     /// Lets time pass by `clock` for ever, a step every `pause`. Run it beside the operator and drop it to
     /// stop the world.
     pub async fn run(&self, clock: Arc<dyn Clock>, pause: Duration) {
         loop {
-            clock.sleep(pause).await;
+            self.wait(clock.as_ref(), pause).await;
             self.step(clock.now());
         }
     }
