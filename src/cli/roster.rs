@@ -65,12 +65,14 @@ impl Roster {
     #[must_use]
     pub fn ended(&self, nth: usize, report: &ScenarioReport) -> String {
         let verdict = if report.passed { "passed" } else { "FAILED" };
+        let replaced = match report.replacements.requested {
+            0 => String::new(),
+            requested => format!("{} of {requested} replaced", report.replacements.completed),
+        };
         let line = format!(
-            "[{nth:>2}/{}] {verdict}  {:<30} {:>2} of {:<2} replaced  {:>4} queries, {} failed  {:>5.0} s of story in {:.0} s",
+            "[{nth:>2}/{}] {verdict}  {:<30} {replaced:<16} {:>4} queries, {} failed  {:>5.0} s of story in {:.0} s",
             self.total,
             report.scenario,
-            report.replacements.completed,
-            report.replacements.requested,
             report.queries.started,
             report.queries.failed,
             report.story_seconds,
@@ -116,7 +118,7 @@ mod tests {
             ..ScenarioReport::default()
         };
         insta::assert_snapshot!(Roster::of(12).ended(3, &report), @r"
-        [ 3/12] FAILED  drift                           0 of 0  replaced     0 queries, 0 failed      0 s of story in 0 s
+        [ 3/12] FAILED  drift                                              0 queries, 0 failed      0 s of story in 0 s
                 S2: a pod was evicted
         ");
     }

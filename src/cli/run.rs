@@ -1,150 +1,158 @@
-//! `run`: the controller in a cluster. Wires the production adapters together; decides nothing.
+//! `run`: the controller in a cluster.
 //!
-//! Everything that can be wrong with the command line is found before anything is started, and every server is
-//! asked once, so that a problem is one line and not a log.
+//! Owns the production wiring: everything that can be wrong at start is found before the first actor exists,
+//! and said in one line. What may fail later (the gateway, a coordinator) does not stop the start: node
+//! replacement that was accepted must go on, whoever else is down.
+
+mod options;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
+use self::options::Checked;
 use super::args::RunArgs;
 use super::error::CliError;
+use super::output;
 use super::signals::Signals;
-use crate::actors::{LeaseSettings, Ports, Settings, start};
+use crate::actors::{Handle, Ports, start};
 use crate::admin::server::{Source, serve};
-use crate::clock::{Clock, Entropy, OsEntropy, SystemClock};
-use crate::cluster::kubernetes::{ConnectOptions, KubernetesCluster, Scope};
+use crate::clock::{OsEntropy, SystemClock};
+use crate::cluster::kubernetes::KubernetesCluster;
 use crate::gateway::pooled::PooledGateway;
-use crate::gateway::pooled::origin::{Origin, PlainHttp};
-use crate::gateway::pooled::secret::{AdminToken, Secret};
-use crate::pool::ids::{Namespace, ObjectName};
-use crate::store::open::{Kind, connect};
+use crate::gateway::port::{Gateway, GatewayFault};
+use crate::pool::ids::RoutingGroup;
+use crate::store::open;
 use crate::telemetry::logging::install;
 use crate::transport::network::{NetworkOptions, NetworkTransport};
-use crate::trino::address::CoordinatorAddress;
-use crate::trino::http::{ProbeOptions, TrinoHttp};
+use crate::trino::http::TrinoHttp;
+
+/// A pool that nobody has: asking for it shows whether the gateway accepts the token.
+const NOBODYS_POOL: &str = "trino-pool-operator-start";
 
 /// Runs the command to its exit status.
 pub async fn command(args: &RunArgs) -> Result<ExitCode, CliError> {
-    let kind = Kind::of(&args.store).map_err(CliError::of_store_url)?;
-    if kind == Kind::Sqlite && !args.no_leader_election {
-        return Err(CliError::SqliteElection);
-    }
-    let plain = if args.gateway_plain_http {
-        PlainHttp::LoopbackOnly
-    } else {
-        PlainHttp::Refused
-    };
-    let origin = Origin::parse(&args.gateway_url, plain)
-        .map_err(|error| CliError::GatewayUrl(args.gateway_url.clone(), error))?;
-    let token = token(args)?;
-    let address: CoordinatorAddress = args.coordinator_address.parse()?;
+    let checked = Checked::of(args)?;
     install(args.logging.log_format, &args.logging.log)?;
+    // As the first process of a container, whoever does not listen is not ended by SIGTERM at all.
     let mut signals = Signals::listen()?;
+    let started = tokio::select! {
+        biased;
+        () = signals.received() => return Ok(ExitCode::SUCCESS),
+        started = begin(checked) => started?,
+    };
+    attend(started, &mut signals).await
+}
 
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .map_err(|error| CliError::Listen(args.listen, error))?;
-    let options = ConnectOptions {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-    };
-    let cluster = KubernetesCluster::from_environment(&options, scope(args)).await?;
+/// A running controller.
+struct Started {
+    handle: Handle,
+    /// Dropping it ends the pages.
+    pages: oneshot::Sender<()>,
+}
+
+async fn begin(checked: Checked) -> Result<Started, CliError> {
+    let Checked {
+        store,
+        connect,
+        scope,
+        origin,
+        token,
+        probes,
+        listen,
+        settings,
+    } = checked;
+    let refused = |error| CliError::Listen(listen, error);
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    // With port 0 the system chooses one.
+    let listen = listener.local_addr().map_err(refused)?;
+    let cluster = KubernetesCluster::from_environment(&connect, scope).await?;
     cluster.check().await.map_err(CliError::Kubernetes)?;
-    let store = connect(&args.store).await.map_err(CliError::Store)?;
+    let store = open::connect(&store).await.map_err(CliError::Store)?;
     let transport = NetworkTransport::new(NetworkOptions::default())?;
-    let probes = ProbeOptions {
-        address,
-        user: args.trino_user.clone(),
-        ..ProbeOptions::default()
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
-    let settings = settings(args, entropy.as_ref());
+    let place = origin.to_string();
+    let gateway = PooledGateway::new(transport.clone(), origin, token);
+    check_gateway(&gateway, &place).await?;
+    let clock = Arc::new(SystemClock::new());
     tracing::info!(
-        owner = settings.owner,
+        identity = settings.owner,
+        gateway = place,
         node_replacement = settings.node_replacement,
+        leader_election = settings.lease.elect,
+        listen = %listen,
+        version = env!("CARGO_PKG_VERSION"),
         "starting"
     );
     let ports = Ports {
         cluster: Arc::new(cluster),
-        gateway: Arc::new(PooledGateway::new(transport.clone(), origin, token)),
+        gateway: Arc::new(gateway),
         coordinator: Arc::new(TrinoHttp::new(transport, probes)),
         store,
-        clock: Arc::clone(&clock),
-        entropy,
+        clock: clock.clone(),
+        entropy: Arc::new(OsEntropy),
     };
-    let mut handle = start(ports, settings).await?;
-    let (stopped, stop) = tokio::sync::oneshot::channel::<()>();
-    let pages = tokio::spawn(serve(
-        listener,
-        Source {
-            status: handle.status.clone(),
-            clock,
-        },
-        async {
-            // Either end of the channel going away means the same: stop.
-            let _ = stop.await;
-        },
-    ));
+    let handle = start(ports, settings).await?;
+    let source = Source {
+        status: handle.status.clone(),
+        clock,
+    };
+    let (pages, closed) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let until = async move {
+            // An error is the sender being dropped, which is how it is told to stop.
+            let _ = closed.await;
+        };
+        if let Err(error) = serve(listener, source, until).await {
+            tracing::error!(error = %error, "metrics and health are not served any more");
+        }
+    });
+    Ok(Started { handle, pages })
+}
+
+/// A wrong token is found now. A gateway that is down is not a reason to stay down: only the steps that need
+/// it wait, and protection, evidence and health go on.
+async fn check_gateway(gateway: &impl Gateway, place: &str) -> Result<(), CliError> {
+    match gateway.pool(&RoutingGroup::new(NOBODYS_POOL)).await {
+        Ok(_) => Ok(()),
+        Err(fault @ GatewayFault::Credential { .. }) => {
+            Err(CliError::GatewayCredential(place.to_owned(), fault.to_string()))
+        }
+        Err(
+            fault @ (GatewayFault::Unreachable(_)
+            | GatewayFault::Unavailable { .. }
+            | GatewayFault::Protocol(_)),
+        ) => {
+            tracing::warn!(gateway = place, error = %fault, "the gateway cannot be used now; steps that need it wait");
+            Ok(())
+        }
+    }
+}
+
+/// Until a signal, or until the supervisor ends by itself, which is a fault.
+async fn attend(started: Started, signals: &mut Signals) -> Result<ExitCode, CliError> {
+    let Started { mut handle, pages } = started;
+    tokio::select! {
+        biased;
+        () = signals.received() => {}
+        () = handle.ended() => {
+            output::complain("the supervisor ended by itself; what led to it was logged");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    tracing::info!("stopping: no new effect is started, those in flight may end");
     let status = tokio::select! {
+        biased;
         () = signals.received() => {
-            let released = handle.stop().await;
+            output::complain("ended by a second signal before effects in flight were over");
+            ExitCode::FAILURE
+        }
+        released = handle.stop() => {
             tracing::info!(released, "stopped");
             ExitCode::SUCCESS
         }
-        () = handle.ended() => {
-            tracing::error!("the supervisor ended by itself");
-            ExitCode::FAILURE
-        }
     };
-    drop(stopped);
-    match pages.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = %error, "the metrics pages did not end cleanly"),
-        Err(error) => tracing::warn!(error = %error, "the metrics pages did not end cleanly"),
-    }
+    drop(pages);
     Ok(status)
-}
-
-fn token(args: &RunArgs) -> Result<AdminToken, CliError> {
-    let path = &args.gateway_token_file;
-    let text = std::fs::read_to_string(path).map_err(|error| CliError::TokenFile(path.clone(), error))?;
-    AdminToken::new(&Secret::new(text.trim_end_matches(['\r', '\n'])))
-        .map_err(|error| CliError::Token(path.clone(), error))
-}
-
-fn scope(args: &RunArgs) -> Scope {
-    if args.namespaces.is_empty() {
-        Scope::All
-    } else {
-        Scope::Namespaces(args.namespaces.iter().map(Namespace::new).collect())
-    }
-}
-
-fn settings(args: &RunArgs, entropy: &dyn Entropy) -> Settings {
-    let owner = args.identity.clone().unwrap_or_else(|| {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host: String = host
-            .trim()
-            .chars()
-            .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
-            .collect();
-        format!(
-            "{}-{:08x}",
-            if host.is_empty() { "host" } else { &host },
-            entropy.next_u64() & 0xffff_ffff
-        )
-    });
-    Settings {
-        node_replacement: args.node_replacement,
-        lease: LeaseSettings {
-            elect: !args.no_leader_election,
-            namespace: Namespace::new(&args.lease_namespace),
-            name: ObjectName::new(&args.lease_name),
-            ..LeaseSettings::default()
-        },
-        ..Settings::new(owner)
-    }
 }

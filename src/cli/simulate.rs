@@ -8,6 +8,7 @@ mod keep_open;
 use std::process::ExitCode;
 
 use futures::StreamExt;
+use tracing::Instrument;
 
 use super::args::{Output, SimulateArgs};
 use super::display::{Display, summary};
@@ -222,7 +223,8 @@ async fn tell_all(args: &SimulateArgs, chosen: &[Scenario]) -> Result<Told, CliE
 async fn beside(telling: Run, roster: Roster) -> Result<ScenarioReport, Broken> {
     let (name, seed) = (telling.scenario.name, telling.seed);
     let onlooker: Box<dyn Onlooker> = roster.entry(name);
-    let told = tokio::spawn(async move { run(&telling, onlooker).await.map(|(report, _)| report) });
+    let story = async move { run(&telling, onlooker).await.map(|(report, _)| report) };
+    let told = tokio::spawn(story.instrument(tracing::info_span!("story", name)));
     match told.await {
         Ok(told) => told,
         Err(error) => Ok(ScenarioReport {

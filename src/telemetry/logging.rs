@@ -33,8 +33,16 @@ pub enum LoggingError {
 }
 
 /// Installs the process's subscriber. `filter` is a tracing directive such as `info`.
+///
+/// kube's client logs every failed request as an error of its own; whoever asked logs it already, in context.
+/// It is heard only when the filter names it.
 pub fn install(format: LogFormat, filter: &str) -> Result<(), LoggingError> {
-    let directives = EnvFilter::try_new(filter).map_err(|error| LoggingError::Filter {
+    let quiet = if filter.contains("kube_client") {
+        filter.to_owned()
+    } else {
+        format!("{filter},kube_client=off")
+    };
+    let directives = EnvFilter::try_new(quiet).map_err(|error| LoggingError::Filter {
         filter: filter.to_owned(),
         problem: error.to_string(),
     })?;

@@ -9,6 +9,7 @@ use super::super::error::CliError;
 use super::super::output;
 use super::super::signals::Signals;
 use super::status;
+use crate::gateway::pooled::TOKEN_HEADER;
 use crate::sim::scenario::Open;
 use crate::sim::world::{ADMIN_TOKEN, Addresses, NAMESPACE};
 
@@ -48,9 +49,9 @@ fn invitation(at: Addresses, kubeconfig: &Path) -> String {
          \x20 kubectl get nodes,nodeclaims\n\
          \x20 kubectl -n {NAMESPACE} get trinopools,pods\n\
          \x20 kubectl delete nodeclaim --wait=false NAME    # and watch its instance being replaced first\n\
-         \x20 curl -s http://{gateway}/v1/statement -H 'X-Trino-User: me' -d 'SELECT 1'\n\
-         \x20 curl -s http://{gateway}/gateway/pooled-routing/pools/analytics/members \\\n\
-         \x20      -H 'X-Gateway-Transaction-Admin-Token: {ADMIN_TOKEN}'",
+         \x20 curl -s -u me:me -H 'X-Trino-Routing-Group: analytics' http://{gateway}/v1/statement -d 'SELECT 1'\n\
+         \x20 curl -s http://{gateway}/gateway/v1/pools/analytics/members \\\n\
+         \x20      -H '{TOKEN_HEADER}: {ADMIN_TOKEN}'",
         kube = at.kube,
         gateway = at.gateway,
         trino = at.trino,
