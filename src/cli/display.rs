@@ -247,15 +247,16 @@ mod tests {
             },
             progress: 0.5,
         };
-        insta::assert_snapshot!(frame_lines(&frame).join("\n"), @r"
-
-
-          analytics    4/3 serving, floor 3
-            replacing 1 of 3
-            cell-0000000a  DRAINING         n-1                        drifted, cordoned
-          nodes    7 · 6 drifted · 1 cordoned · 0 deleting
-          pods     12 · 12 protected from Karpenter
-          queries  3 running · 40 finished · 0 failed
+        // An empty line stands between what scrolls and what is redrawn.
+        let lines = frame_lines(&frame);
+        assert_eq!(lines[0], "");
+        insta::assert_snapshot!(lines[1..].join("\n"), @r"
+        analytics    4/3 serving, floor 3
+          replacing 1 of 3
+          cell-0000000a  DRAINING         n-1                        drifted, cordoned
+        nodes    7 · 6 drifted · 1 cordoned · 0 deleting
+        pods     12 · 12 protected from Karpenter
+        queries  3 running · 40 finished · 0 failed
         ");
     }
 }

@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
 /// Longest time that anything here may take before it counts as hanging.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What a finished process said.
 #[derive(Debug)]
