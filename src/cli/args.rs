@@ -167,7 +167,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FACTOR", value_parser = speed)]
     pub speed: Option<f64>,
     /// With `all`: how many scenarios run at once.
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = jobs)]
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = jobs)]
     pub jobs: usize,
     /// Where the operator keeps its state: sqlite (a temporary file), memory, or an empty store at sqlite:PATH or
     /// postgres://…
