@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::ids::{ClaimName, ClaimUid, NodeName, NodeUid};
 use super::instance::InstanceRow;
 use super::observation::{LeavingNode, PlacementReport};
-use super::phase::Phase;
 use crate::store::port::Write;
 
 /// Why a node is about to go: our own closed words, not the provider's.
@@ -146,7 +145,7 @@ impl LeavingNode {
 /// is never written again: the database would refuse it. A partial report is as good as a whole one (L3).
 #[must_use]
 pub fn records(row: &InstanceRow, report: &PlacementReport, now: Timestamp) -> Vec<Write> {
-    if !collects(row.phase) {
+    if !row.phase.needs_its_nodes() {
         return Vec::new();
     }
     let mut writes = Vec::new();
@@ -191,30 +190,10 @@ fn is_news(row: &InstanceRow, leaving: &LeavingNode) -> bool {
     recorded_reason(row, &leaving.node_uid, &leaving.claim_uid).is_none_or(|known| known < leaving.reason)
 }
 
-/// Phases in which an instance's nodes still matter to it.
-const fn collects(phase: Phase) -> bool {
-    match phase {
-        Phase::Creating
-        | Phase::Preparing
-        | Phase::Validating
-        | Phase::Admitted
-        | Phase::Serving
-        | Phase::Draining
-        | Phase::Sealed
-        | Phase::Suspect => true,
-        Phase::Pending
-        | Phase::Retiring
-        | Phase::Retired
-        | Phase::Lost
-        | Phase::FailureRetired
-        | Phase::FailedPreparing
-        | Phase::Unrecognised => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::phase::Phase;
     use crate::pool::testing::{at, row};
 
     fn leaving(number: u32, reason: Disruption) -> LeavingNode {
@@ -326,7 +305,7 @@ mod tests {
                 &report(vec![leaving(1, Disruption::Deleting)]),
                 at(0),
             );
-            assert_eq!(writes.is_empty(), !collects(phase), "{phase}");
+            assert_eq!(writes.is_empty(), !phase.needs_its_nodes(), "{phase}");
         }
     }
 

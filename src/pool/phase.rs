@@ -146,14 +146,27 @@ impl Phase {
         matches!(self, Self::Draining | Self::Sealed | Self::Retiring)
     }
 
-    /// Deleting the recorded objects is allowed in this phase (safety rule S1). LOST is allowed only
-    /// after the gateway granted the FAILED retirement claim; the row's gateway phase says so.
+    /// Its pods stand and must not be disrupted, so what happens to their nodes matters. Pods of an
+    /// instance that is being deleted lose theirs anyway.
     #[must_use]
-    pub const fn may_permit_deletion(self) -> bool {
-        matches!(
-            self,
-            Self::Retiring | Self::Retired | Self::FailureRetired | Self::FailedPreparing | Self::Lost
-        )
+    pub const fn needs_its_nodes(self) -> bool {
+        match self {
+            Self::Creating
+            | Self::Preparing
+            | Self::Validating
+            | Self::Admitted
+            | Self::Serving
+            | Self::Draining
+            | Self::Sealed
+            | Self::Suspect => true,
+            Self::Pending
+            | Self::Retiring
+            | Self::Retired
+            | Self::Lost
+            | Self::FailureRetired
+            | Self::FailedPreparing
+            | Self::Unrecognised => false,
+        }
     }
 }
 

@@ -16,7 +16,6 @@ use crate::actors::messages::{PoolMsg, ResourceReading, RoundRead, Stage, TickOr
 use crate::pool::ids::{InstanceId, TickId};
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::Observation;
-use crate::pool::phase::Phase;
 use crate::store::port::{PoolIdentity, Write};
 use crate::telemetry::counters::{COUNTERS, bump};
 
@@ -188,7 +187,7 @@ impl Brain {
             return Needs::default();
         };
         let mut needs = lifecycle::needs(&live.row, &ctx);
-        if self.nodes().is_some() && is_protected(live.row.phase) {
+        if self.nodes().is_some() && live.row.phase.needs_its_nodes() {
             needs.workload = true;
             needs.placement = true;
         }
@@ -374,26 +373,5 @@ impl Brain {
             self.hurry();
         }
         self.report();
-    }
-}
-
-/// Phases in which pods stand that must not be disrupted. Those on their way out lose theirs anyway.
-const fn is_protected(phase: Phase) -> bool {
-    match phase {
-        Phase::Creating
-        | Phase::Preparing
-        | Phase::Validating
-        | Phase::Admitted
-        | Phase::Serving
-        | Phase::Draining
-        | Phase::Sealed
-        | Phase::Suspect => true,
-        Phase::Pending
-        | Phase::Retiring
-        | Phase::Retired
-        | Phase::Lost
-        | Phase::FailureRetired
-        | Phase::FailedPreparing
-        | Phase::Unrecognised => false,
     }
 }
