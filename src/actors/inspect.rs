@@ -15,7 +15,7 @@ use super::faults;
 use super::instance::Subject;
 use super::inventory::{InventoryMsg, Snapshot};
 use super::messages::{Inspect, Inspected};
-use crate::cluster::facts::{ClaimFacts, Lookup, NodeFacts, OwnerRef, Workload};
+use crate::cluster::facts::{ClaimFacts, Lookup, NodeFacts, Workload};
 use crate::cluster::port::Written;
 use crate::pool::desired::NodeReplacement;
 use crate::pool::ids::{ClaimName, Epoch, NodeName, PodUid, TickId};
@@ -335,12 +335,10 @@ async fn named_claims(
     nodes: &BTreeMap<NodeName, Reading<Option<NodeFacts>>>,
     budget: &Budget,
 ) -> Claims {
-    let is_claim = |owner: &&OwnerRef| owner.kind == "NodeClaim" && owner.group() == "karpenter.sh";
     let names: BTreeSet<ClaimName> = nodes
         .values()
         .filter_map(|reading| reading.seen()?.as_ref())
-        .flat_map(|node| node.owners.iter().filter(is_claim))
-        .map(|owner| ClaimName::new(owner.name.clone()))
+        .filter_map(placement::join::claim_name)
         .collect();
     let read = join_all(names.into_iter().map(|name| async move {
         let reading = read_claim(subject, &name, budget).await;
