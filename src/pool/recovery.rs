@@ -57,19 +57,19 @@ pub(in crate::pool) fn next(view: View<'_>, authorized: &Recovery) -> Option<Nex
         Err(wait) => return Some(wait),
     };
     let failed = member.retirement_kind == Some(RetirementKind::Failed);
-    let offset = match member.phase {
-        MemberPhase::Draining => 0,
-        MemberPhase::Suspect => 1,
-        MemberPhase::Lost => 2,
-        MemberPhase::Retiring if failed => 3,
-        MemberPhase::Retired if failed => 4,
+    let granted = match member.phase {
+        MemberPhase::Draining => Granted::Nothing,
+        MemberPhase::Suspect => Granted::Suspicion,
+        MemberPhase::Lost => Granted::Loss,
+        MemberPhase::Retiring if failed => Granted::Retirement,
+        MemberPhase::Retired if failed => Granted::End,
         // Cleanly sealed or retired: the drain has won.
         MemberPhase::Sealed | MemberPhase::Retiring | MemberPhase::Retired => return None,
         MemberPhase::Preparing | MemberPhase::Active | MemberPhase::Unrecognised => {
             return Some(view.unexpected(member));
         }
     };
-    if member.generation.get() != authorized.expected_generation.get().saturating_add(offset) {
+    if member.generation != granted.generation(authorized) {
         let detail = format!(
             "the member is at generation {}, the declaration was made at {}",
             member.generation, authorized.expected_generation
@@ -84,10 +84,10 @@ pub(in crate::pool) fn next(view: View<'_>, authorized: &Recovery) -> Option<Nex
     {
         return Some(Next::record(change));
     }
-    if offset >= 3 {
+    let Some(request) = request(authorized, granted) else {
         return follow(view, member);
-    }
-    if offset == 0 && nothing_owed(view, member) {
+    };
+    if granted == Granted::Nothing && nothing_owed(view, member) {
         return None;
     }
     // A proven end needs no declaration, and nobody's permission (K07): neither the floor nor what a dead
@@ -100,7 +100,7 @@ pub(in crate::pool) fn next(view: View<'_>, authorized: &Recovery) -> Option<Nex
     if !proven && let Err(why) = preconditions(view, member) {
         return Some(held(view, why));
     }
-    Some(Next::perform(Effect::Member(request(authorized, offset))))
+    Some(Next::perform(Effect::Member(request)))
 }
 
 fn held(view: View<'_>, detail: impl Into<String>) -> Next {
@@ -206,17 +206,42 @@ fn is_the_admitted_process(view: View<'_>) -> bool {
         })
 }
 
-fn request(authorized: &Recovery, offset: u64) -> MemberRequest {
-    let expected = Generation::new(authorized.expected_generation.get().saturating_add(offset));
-    let (step, action) = match offset {
-        0 => (
+/// How far the gateway has gone along with a recovery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Granted {
+    Nothing,
+    Suspicion,
+    Loss,
+    Retirement,
+    End,
+}
+
+impl Granted {
+    /// The generation that the member has then: one above the declaration's for each step.
+    const fn generation(self, authorized: &Recovery) -> Generation {
+        let steps = match self {
+            Self::Nothing => 0,
+            Self::Suspicion => 1,
+            Self::Loss => 2,
+            Self::Retirement => 3,
+            Self::End => 4,
+        };
+        Generation::new(authorized.expected_generation.get().saturating_add(steps))
+    }
+}
+
+/// What is asked of the gateway next; `None` once the failed retirement is granted.
+fn request(authorized: &Recovery, granted: Granted) -> Option<MemberRequest> {
+    let expected = granted.generation(authorized);
+    let (step, action) = match granted {
+        Granted::Nothing => (
             "recovery-suspect",
             MemberAction::Suspect {
                 expected,
                 reason: authorized.reason.clone(),
             },
         ),
-        1 => (
+        Granted::Suspicion => (
             "recovery-lost",
             MemberAction::Lost {
                 expected,
@@ -225,14 +250,15 @@ fn request(authorized: &Recovery, offset: u64) -> MemberRequest {
                 },
             },
         ),
-        _ => ("recovery-retire", MemberAction::Retire { expected }),
+        Granted::Loss => ("recovery-retire", MemberAction::Retire { expected }),
+        Granted::Retirement | Granted::End => return None,
     };
-    MemberRequest {
+    Some(MemberRequest {
         instance: authorized.instance.clone(),
         operation: OperationId::new(format!("{OPERATION_PREFIX}{}", authorized.operation)),
         step: step_id(step, &format!("g{expected}")),
         action,
-    }
+    })
 }
 
 #[cfg(test)]
