@@ -36,6 +36,19 @@ pub struct Migrated {
     pub to: i64,
 }
 
+impl Migrated {
+    /// What a migration by a binary that knows `known` made of a store that was at `before`: a newer one
+    /// stays where it is.
+    #[must_use]
+    pub fn after(before: &Applied, known: &[Step]) -> Self {
+        let from = version(&before.steps);
+        Self {
+            from,
+            to: from.max(version(known)),
+        }
+    }
+}
+
 /// The newest version of a list; 0 when there is none.
 #[must_use]
 pub fn version(steps: &[Step]) -> i64 {

@@ -4,9 +4,7 @@
 //! turns, one that dies leaves nothing behind, and the wait is bounded (R03). sqlx's own lock belongs to the
 //! session and is stranded by a pooler, so it is not used.
 
-use std::time::Duration;
-
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection, Row};
 use uuid::Uuid;
@@ -20,9 +18,6 @@ static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// Any number, as long as it stays the same: it names the lock.
 const LOCK: &str = "SET LOCAL lock_timeout = '30s'; SELECT pg_advisory_xact_lock(7305808869231650162)";
-
-/// How long a whole migration may take; cut off, it leaves nothing behind.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
@@ -46,7 +41,7 @@ pub(super) async fn applied(connection: &mut PgConnection) -> Result<Applied, St
     if there[0] {
         applied.steps = migrations::seen(connection, &MIGRATIONS)
             .await
-            .map_err(|error| classify(&error))?;
+            .map_err(|error| migrations::classify(&error, failure::classify))?;
     }
     if there[1] {
         let row = sqlx::query("SELECT id, usable_from FROM store_identity")
@@ -68,7 +63,7 @@ pub(super) async fn applied(connection: &mut PgConnection) -> Result<Applied, St
 /// migration holds the lock for too long.
 pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
     let options = options(url)?;
-    tokio::time::timeout(PATIENCE, async {
+    migrations::within_patience(async {
         let mut connection = options
             .connect()
             .await
@@ -80,10 +75,6 @@ pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
         migrated
     })
     .await
-    .unwrap_or_else(|_| {
-        let seconds = PATIENCE.as_secs();
-        Err(StoreError::Unavailable(format!("no answer within {seconds} s")))
-    })
 }
 
 async fn run(connection: &mut PgConnection) -> Result<Migrated, StoreError> {
@@ -97,23 +88,12 @@ async fn run(connection: &mut PgConnection) -> Result<Migrated, StoreError> {
     schema::may_migrate(&before, &known())?;
     migrations::run_missing(&mut *transaction, &MIGRATIONS, &before)
         .await
-        .map_err(|error| classify(&error))?;
+        .map_err(|error| migrations::classify(&error, failure::classify))?;
     sqlx::query("INSERT INTO store_identity (one, id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING")
         .bind(Uuid::new_v4().to_string())
         .execute(&mut *transaction)
         .await
         .map_err(database)?;
     transaction.commit().await.map_err(database)?;
-    let (from, newest) = (schema::version(&before.steps), schema::version(&known()));
-    Ok(Migrated {
-        from,
-        to: from.max(newest),
-    })
-}
-
-fn classify(error: &MigrateError) -> StoreError {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => failure::classify(error),
-        other => StoreError::Schema(other.to_string()),
-    }
+    Ok(Migrated::after(&before, &known()))
 }

@@ -3,9 +3,38 @@
 //! The caller holds a transaction and, within it, a lock: sqlx's own lock is one of the session, which a
 //! pooler strands (R03), so sqlx's `Migrator::run` is not used.
 
+use std::time::Duration;
+
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
-use crate::store::schema::{Applied, Step};
+use crate::store::port::StoreError;
+use crate::store::schema::{Applied, Migrated, Step};
+
+/// How long a whole migration may take; cut off, it leaves nothing behind.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The migration's result, or `Unavailable` when it takes too long.
+pub(in crate::store) async fn within_patience(
+    migration: impl Future<Output = Result<Migrated, StoreError>>,
+) -> Result<Migrated, StoreError> {
+    tokio::time::timeout(PATIENCE, migration)
+        .await
+        .unwrap_or_else(|_| {
+            let seconds = PATIENCE.as_secs();
+            Err(StoreError::Unavailable(format!("no answer within {seconds} s")))
+        })
+}
+
+/// Why a migration failed; `database` tells a database's own errors apart.
+pub(in crate::store) fn classify(
+    error: &MigrateError,
+    database: impl Fn(&sqlx::Error) -> StoreError,
+) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => database(error),
+        other => StoreError::Schema(other.to_string()),
+    }
+}
 
 /// Migrations a binary knows.
 pub(in crate::store) fn known(migrator: &Migrator) -> Vec<Step> {

@@ -1,9 +1,7 @@
 //! Bringing a SQLite file to this binary's schema, in one transaction under the file's write lock: two
 //! starters take turns, one that dies leaves nothing behind, and the wait is bounded.
 
-use std::time::Duration;
-
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection, Row};
 use uuid::Uuid;
@@ -14,9 +12,6 @@ use crate::store::schema::{self, Applied, Migrated, Step};
 use crate::store::sql::migrations;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-
-/// How long a whole migration may take; cut off, it leaves nothing behind.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Migrations this binary knows.
 pub(super) fn known() -> Vec<Step> {
@@ -42,7 +37,7 @@ pub(super) async fn applied(connection: &mut SqliteConnection) -> Result<Applied
     if there[0] {
         applied.steps = migrations::seen(connection, &MIGRATIONS)
             .await
-            .map_err(|error| classify(&error))?;
+            .map_err(|error| migrations::classify(&error, failure::classify))?;
     }
     if there[1] {
         let row = sqlx::query("SELECT id, usable_from FROM store_identity")
@@ -65,7 +60,7 @@ pub(super) async fn applied(connection: &mut SqliteConnection) -> Result<Applied
 /// process holds its lock for too long.
 pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
     let options = options(url)?.create_if_missing(true);
-    tokio::time::timeout(PATIENCE, async {
+    migrations::within_patience(async {
         let mut connection = options
             .connect()
             .await
@@ -77,10 +72,6 @@ pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
         migrated
     })
     .await
-    .unwrap_or_else(|_| {
-        let seconds = PATIENCE.as_secs();
-        Err(StoreError::Unavailable(format!("no answer within {seconds} s")))
-    })
 }
 
 async fn run(connection: &mut SqliteConnection) -> Result<Migrated, StoreError> {
@@ -90,23 +81,12 @@ async fn run(connection: &mut SqliteConnection) -> Result<Migrated, StoreError> 
     schema::may_migrate(&before, &known())?;
     migrations::run_missing(&mut *transaction, &MIGRATIONS, &before)
         .await
-        .map_err(|error| classify(&error))?;
+        .map_err(|error| migrations::classify(&error, failure::classify))?;
     sqlx::query("INSERT INTO store_identity (one, id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING")
         .bind(Uuid::new_v4().to_string())
         .execute(&mut *transaction)
         .await
         .map_err(database)?;
     transaction.commit().await.map_err(database)?;
-    let (from, newest) = (schema::version(&before.steps), schema::version(&known()));
-    Ok(Migrated {
-        from,
-        to: from.max(newest),
-    })
-}
-
-fn classify(error: &MigrateError) -> StoreError {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => failure::classify(error),
-        other => StoreError::Schema(other.to_string()),
-    }
+    Ok(Migrated::after(&before, &known()))
 }
