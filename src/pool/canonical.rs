@@ -62,7 +62,9 @@ fn write(value: &Value, text: &mut String) {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Lower-case hex digits of `bytes`.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
         .iter()

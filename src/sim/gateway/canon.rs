@@ -1,9 +1,9 @@
 //! The hash by which the gateway tells a replay from another intent (protocol section 2.2).
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+
+use crate::pool::canonical::hex;
 
 /// Which parts of the envelope a hash covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +22,6 @@ pub(super) fn payload_hash(body: &Map<String, Value>, covers: Covers) -> String 
         intent.remove("ownerIdentity");
     }
     hex(&Sha256::digest(canonical(&Value::Object(intent)).as_bytes()))
-}
-
-/// Lower-case hex digits of `bytes`.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// Compact JSON with the keys of every object sorted by UTF-16 code units.

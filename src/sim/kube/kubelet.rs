@@ -18,6 +18,7 @@ use super::Turn;
 use super::json as j;
 use super::resource::Resource;
 use super::workloads;
+use crate::pool::canonical::hex;
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
@@ -286,14 +287,6 @@ fn container_id(rng: &mut ChaCha8Rng) -> String {
 fn image_id(image: &str) -> String {
     let repository = image.rsplit_once(':').map_or(image, |(repository, _)| repository);
     format!("{repository}@sha256:{}", hex(&Sha256::digest(image.as_bytes())))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 0xf])
-        .filter_map(|digit| char::from_digit(u32::from(digit), 16))
-        .collect()
 }
 
 /// The delay and up to a quarter more.

@@ -7,7 +7,7 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use sha2::{Digest, Sha256};
 
-use crate::sim::gateway::canon::hex;
+use crate::pool::canonical::hex;
 use crate::sim::gateway::denied::Denied;
 use crate::sim::gateway::ledger::Owner;
 
