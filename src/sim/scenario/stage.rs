@@ -381,7 +381,6 @@ impl Stage {
         self.parts.world.wait(self.parts.clock.as_ref(), STEP).await;
         let now = self.parts.clock.now();
         self.parts.world.step(now);
-        self.parts.watch.see_world(&self.parts.world);
         if self.steps.is_multiple_of(STEPS_PER_LOOK) {
             let before = self.parts.observed.statements();
             self.parts
@@ -392,6 +391,8 @@ impl Stage {
             self.count_floor();
             self.ticks = self.ticks.max(self.status().tick.get());
             self.narrate();
+        } else {
+            self.parts.watch.see_world(&self.parts.world);
         }
         self.steps = self.steps.wrapping_add(1);
         if self.parts.onlooker.watches() {
