@@ -174,7 +174,7 @@ pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
 }
 
 /// Sets a condition as operatorpkg does: `lastTransitionTime` moves only when the status does, and a
-/// reason may change under the old time (facts/karpenter.md).
+/// reason may change under the old time (operatorpkg status/condition_set.go, Set).
 pub(crate) fn set_condition(
     object: &mut Value,
     kind: &str,

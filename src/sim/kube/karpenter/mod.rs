@@ -1,4 +1,4 @@
-//! Karpenter 1.9 as it was seen (facts/karpenter.md, facts/real-control-plane.md).
+//! Karpenter 1.9 as it was seen (objects and watches of that run: tests/fixtures/karpenter).
 //!
 //! ```text
 //!   NodePool ──hash differs──▶ Drifted ──nothing protected──▶ taint, replacement ──▶ claim deleted
