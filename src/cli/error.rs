@@ -51,6 +51,11 @@ pub enum CliError {
     /// The gateway answers, and does not accept the token.
     #[error("the gateway {0} does not accept the token of --gateway-token-file ({1})")]
     GatewayCredential(String, String),
+    /// At the very first start the gateway does not answer, or not as a gateway of the protocol.
+    #[error(
+        "the gateway {0} of --gateway-url cannot be used: {1}; the store holds no pool yet, so nothing waits for this process"
+    )]
+    Gateway(String, String),
     /// No HTTP client.
     #[error("the HTTP client cannot be set up: {0}")]
     Network(#[from] NetworkSetupError),

@@ -1,8 +1,8 @@
 //! `run`: the controller in a cluster.
 //!
 //! Owns the production wiring: everything that can be wrong at start is found before the first actor exists,
-//! and said in one line. What may fail later (the gateway, a coordinator) does not stop the start: node
-//! replacement that was accepted must go on, whoever else is down.
+//! and said in one line. A gateway that is down stops the first start and no later one: a store that knows pools
+//! means that replacements may have been accepted, and they must go on, whoever else is down.
 
 mod options;
 
@@ -25,6 +25,7 @@ use crate::gateway::pooled::PooledGateway;
 use crate::gateway::port::{Gateway, GatewayFault};
 use crate::pool::ids::RoutingGroup;
 use crate::store::open;
+use crate::store::port::Store;
 use crate::telemetry::logging::install;
 use crate::transport::network::{NetworkOptions, NetworkTransport};
 use crate::trino::http::TrinoHttp;
@@ -74,7 +75,7 @@ async fn begin(checked: Checked) -> Result<Started, CliError> {
     let transport = NetworkTransport::new(NetworkOptions::default())?;
     let place = origin.to_string();
     let gateway = PooledGateway::new(transport.clone(), origin, token);
-    check_gateway(&gateway, &place).await?;
+    check_gateway(&gateway, &place, &*store).await?;
     let clock = Arc::new(SystemClock::new());
     tracing::info!(
         identity = settings.owner,
@@ -111,9 +112,10 @@ async fn begin(checked: Checked) -> Result<Started, CliError> {
     Ok(Started { handle, pages })
 }
 
-/// A wrong token is found now. A gateway that is down is not a reason to stay down: only the steps that need
-/// it wait, and protection, evidence and health go on.
-async fn check_gateway(gateway: &impl Gateway, place: &str) -> Result<(), CliError> {
+/// A wrong token is found at every start. A gateway that does not answer as one is a mistake in the command line
+/// when nothing was ever looked after with this store; later it is an outage, in which only the steps that need
+/// the gateway wait, and protection, evidence and health go on.
+async fn check_gateway(gateway: &impl Gateway, place: &str, store: &dyn Store) -> Result<(), CliError> {
     match gateway.pool(&RoutingGroup::new(NOBODYS_POOL)).await {
         Ok(_) => Ok(()),
         Err(fault @ GatewayFault::Credential { .. }) => {
@@ -124,6 +126,9 @@ async fn check_gateway(gateway: &impl Gateway, place: &str) -> Result<(), CliErr
             | GatewayFault::Unavailable { .. }
             | GatewayFault::Protocol(_)),
         ) => {
+            if store.pools().await.map_err(CliError::Store)?.is_empty() {
+                return Err(CliError::Gateway(place.to_owned(), fault.to_string()));
+            }
             tracing::warn!(gateway = place, error = %fault, "the gateway cannot be used now; steps that need it wait");
             Ok(())
         }

@@ -36,6 +36,8 @@ pub struct StatusInput<'a> {
     pub node_replacement: &'a NodeReplacementState,
     /// So much fails at once that the fault may be ours (S6).
     pub probes_blind: bool,
+    /// Why the gateway could not be used in this tick: a label and a sentence. Its steps wait, nothing else does (S11).
+    pub gateway: Option<(&'a str, &'a str)>,
     /// When this is written.
     pub now: Timestamp,
     /// The conditions that stand now, for their transition times.
@@ -140,6 +142,10 @@ fn headline(input: &StatusInput<'_>) -> (String, String) {
     }
     if let PoolMode::Held(problems) = input.mode {
         return ("SpecInvalid".to_owned(), problems.clone());
+    }
+    if let Some((label, detail)) = input.gateway {
+        let message = format!("{detail}; steps that need the gateway wait, everything else goes on");
+        return (label.to_owned(), message);
     }
     match input.plan {
         Some(plan) => (plan.reason.label().to_owned(), plan.reason.to_string()),
@@ -313,6 +319,7 @@ mod tests {
             plan: Some(&plan),
             node_replacement: &NodeReplacementState::Active,
             probes_blind,
+            gateway: None,
             now: now(),
             previous: &[],
         })
@@ -429,6 +436,7 @@ mod tests {
             plan: None,
             node_replacement: &NodeReplacementState::Active,
             probes_blind: false,
+            gateway: None,
             now: later,
             previous: &before,
         });
@@ -442,6 +450,30 @@ mod tests {
         };
         assert_eq!(time("Ready"), later);
         assert_eq!(time("NodeReplacement"), now());
+    }
+
+    #[test]
+    fn s11_a_gateway_that_is_down_is_what_a_person_sees_first() {
+        let views = serving(&["a", "b", "c"]);
+        let status = pool_status(&StatusInput {
+            generation: SpecGeneration::new(4),
+            store: None,
+            mode: &PoolMode::Open,
+            desired: Some(&desired()),
+            views: &views,
+            plan: None,
+            node_replacement: &NodeReplacementState::Active,
+            probes_blind: false,
+            gateway: Some(("GatewayUnreachable", "connection refused")),
+            now: now(),
+            previous: &[],
+        });
+        assert_eq!(status.reason.as_deref(), Some("GatewayUnreachable"));
+        assert_eq!(
+            status.message.as_deref(),
+            Some("connection refused; steps that need the gateway wait, everything else goes on")
+        );
+        assert_eq!(status.conditions[0].reason, "FloorKept", "it serves all the same");
     }
 
     #[test]

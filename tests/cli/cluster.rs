@@ -100,11 +100,19 @@ impl Cluster {
 
     /// `status.serving` of the pool, as the operator reports it.
     pub fn serving(&self) -> u64 {
-        let pool = self
-            .world
-            .peek(|world| world.kube.object(Resource::TrinoPools, NAMESPACE, "analytics"));
-        let serving = |pool: &Value| pool["status"]["serving"].as_u64();
-        pool.and_then(|pool| serving(&pool)).unwrap_or(0)
+        let pool = self.pool();
+        pool.and_then(|pool| pool["status"]["serving"].as_u64())
+            .unwrap_or(0)
+    }
+
+    /// `status.reason` of the pool, as the operator reports it.
+    pub fn reason(&self) -> Option<String> {
+        self.pool()?["status"]["reason"].as_str().map(String::from)
+    }
+
+    fn pool(&self) -> Option<Arc<Value>> {
+        self.world
+            .peek(|world| world.kube.object(Resource::TrinoPools, NAMESPACE, "analytics"))
     }
 }
 

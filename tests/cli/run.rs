@@ -60,3 +60,37 @@ async fn a_token_that_the_gateway_refuses_is_found_at_start() {
     let said = say(cluster.command(&store, &["--no-leader-election"]));
     assert!(said.refused().contains("--gateway-token-file"), "{said:?}");
 }
+
+/// Nothing answers there: it was a free port a moment ago.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_gateway_stops_the_first_start_and_no_later_one() {
+    let cluster = Cluster::begin().await;
+    let store = format!("sqlite:{}", cluster.file("store.db").display());
+    assert_eq!(say(["migrate", "--store", &store]).code, Some(0));
+    let reaching = cluster.command(&store, &["--no-leader-election"]);
+    let mut lost = reaching.clone();
+    let at = lost.iter().position(|word| word == "--gateway-url").unwrap();
+    lost[at + 1] = nowhere();
+
+    let said = say(lost.clone());
+    assert!(said.refused().contains("--gateway-url"), "{said:?}");
+
+    let mut process = binary(reaching);
+    until("the pool serves", &mut process, || cluster.serving() == 1).await;
+    process.terminate();
+    assert_eq!(process.ended().code, Some(0));
+
+    let mut process = binary(lost);
+    until("it says that the gateway is down", &mut process, || {
+        cluster.reason().as_deref() == Some("GatewayUnreachable")
+    })
+    .await;
+    process.terminate();
+    let said = process.ended();
+    assert_eq!(said.code, Some(0), "{said:?}");
+}

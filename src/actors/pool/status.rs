@@ -308,6 +308,11 @@ impl Brain {
             plan: self.last_plan.as_ref(),
             node_replacement: &node_replacement,
             probes_blind: self.live.values().any(blind),
+            gateway: self
+                .gateway
+                .fault
+                .as_ref()
+                .map(|fault| (fault.label, fault.detail.as_str())),
             now: self.ports.clock.now(),
             previous: &self.published.conditions,
         };
