@@ -69,7 +69,7 @@ async fn validate_candidate(subject: &Subject, order: &Order) -> Validation {
     let budget = Budget::of(subject, READS);
     let (workload, owned) = match fresh_workload(subject, row, order.controller.epoch, &budget).await {
         Ok(read) => read,
-        Err(fault) => return Validation::NotReady(fault),
+        Err(fault) => return Validation::Unknown(fault),
     };
     let target = match target(subject, row, Some(&owned)) {
         Ok(target) => target,

@@ -196,6 +196,8 @@ pub enum Validation {
     Proven(Box<super::instance::ValidationReceipt>),
     /// Not ready, and why: waits until the phase's deadline.
     NotReady(Fault),
+    /// What had to be read could not be: nothing is known of the candidate, so it waits, however long (L4).
+    Unknown(Fault),
     /// It is another process than the registered one: the candidate fails.
     OtherProcess(ProcessIdentity),
 }

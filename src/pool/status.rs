@@ -273,6 +273,7 @@ mod tests {
     use crate::pool::ids::Namespace;
     use crate::pool::outdated::Outdated;
     use crate::pool::plan::{PlanInput, plan};
+    use crate::pool::step::{WaitReason, Waiting};
     use crate::pool::validate::{example_spec, validate};
 
     fn now() -> Timestamp {
@@ -296,6 +297,7 @@ mod tests {
             repair_for: None,
             created_at: now(),
             phase_changed_at: now(),
+            deadline: None,
             outstanding: None,
             waiting: None,
         }
@@ -402,6 +404,27 @@ mod tests {
             (ready.type_.as_str(), ready.reason.as_str()),
             ("Ready", "BelowFloor")
         );
+    }
+
+    #[test]
+    fn l06_a_candidate_that_is_stuck_is_told_also_while_another_is_made() {
+        let mut views = serving(&["a", "b"]);
+        let mut stuck = view("stuck", Phase::Validating);
+        stuck.deadline = Some(now());
+        stuck.waiting = Some(Waiting {
+            reason: WaitReason::NodesUnproven,
+            detail: "KubernetesFailed: 500 (node n-1)".to_owned(),
+            deadline: stuck.deadline,
+        });
+        views.push(stuck);
+        insta::assert_snapshot!(told(&status(&PoolMode::Open, &views, false)), @"
+        CoversBlocked
+        Ready=True FloorKept: 2 of 2 serving answer well, the floor is 2
+        Progressing=True CoversBlocked: creates an instance on the surge budget: 2 of 3 serve, and stuck still holds a slot
+        NodeReplacement=True Active: instances are replaced before the nodes beneath them are disrupted
+        Blocked=True CandidateStuck: candidate stuck is VALIDATING for 0s, past its deadline, and is kept: NodesUnproven, KubernetesFailed: 500 (node n-1); others may be made beside it, 3 of at most 4 are live
+        Frozen=False NotFrozen: the pool may create and drain
+        ");
     }
 
     #[test]

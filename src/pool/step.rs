@@ -256,6 +256,10 @@ pub enum WaitReason {
     ObjectsRemain,
     /// A reading is missing.
     Unknown,
+    /// The nodes beneath a candidate were looked at and could not be proven: an API error, or a join that
+    /// stays unknown. Retried for as long as it lasts; it never gives the candidate up (L4), and past the
+    /// phase's deadline the candidate holds nothing but its own slot (L6).
+    NodesUnproven,
     /// An answer is missing; the identical request is replayed.
     Unresolved,
     /// The gateway refused; tried again.
@@ -279,6 +283,35 @@ pub enum WaitReason {
     /// A registration whose answer was lost and whose coordinator is gone: the pool has to raise its
     /// epoch at the gateway, so that it can never be applied, and read the member back (S9).
     FenceRegistration,
+}
+
+impl WaitReason {
+    /// Label for metrics and reasons.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Settled => "Settled",
+            Self::PodsNotReady => "PodsNotReady",
+            Self::CoordinatorNotReady => "CoordinatorNotReady",
+            Self::NotValidated => "NotValidated",
+            Self::PublicationBarrier => "PublicationBarrier",
+            Self::Obligations => "Obligations",
+            Self::ObjectsRemain => "ObjectsRemain",
+            Self::Unknown => "Unknown",
+            Self::NodesUnproven => "NodesUnproven",
+            Self::Unresolved => "Unresolved",
+            Self::Refused => "Refused",
+            Self::ServingFloor => "ServingFloor",
+            Self::Doubtful => "Doubtful",
+            Self::ProbesBlind => "ProbesBlind",
+            Self::AwaitingProof => "AwaitingProof",
+            Self::RowUnreadable => "RowUnreadable",
+            Self::RecoveryHeld => "RecoveryHeld",
+            Self::ForeignObject => "ForeignObject",
+            Self::NotEligible => "NotEligible",
+            Self::FenceRegistration => "FenceRegistration",
+        }
+    }
 }
 
 /// Names the journaled operation of an instance's ordinary life.

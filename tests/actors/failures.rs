@@ -1,7 +1,9 @@
 //! Instances that hang, instances and pools that panic, ticks that pile up.
 
 use trino_pool_operator::actors::Settings;
+use trino_pool_operator::pool::ids::SpecGeneration;
 use trino_pool_operator::pool::phase::Phase;
+use trino_pool_operator::pool::step::WaitReason;
 use trino_pool_operator::store::port::Store;
 
 use crate::world::{self, Trouble, World};
@@ -27,6 +29,80 @@ async fn a_hung_instance_costs_itself_and_nobody_else() {
                 && process.serving("analytics").len() == 3
         })
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_a_candidate_whose_nodes_cannot_be_proven_holds_its_own_slot_and_nothing_else() {
+    let world = World::default();
+    let store = world::store();
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    // What is left of the machines answers nothing about itself, for as long as it takes.
+    let taken: Vec<_> = process
+        .serving("analytics")
+        .iter()
+        .flat_map(|id| world.nodes_of(id))
+        .collect();
+    let free = world
+        .lock()
+        .nodes
+        .keys()
+        .filter(|name| !taken.contains(name))
+        .cloned()
+        .collect::<Vec<_>>();
+    for node in &free {
+        world.trouble("node", node.as_str(), Trouble::Fails);
+    }
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the pool says which candidate is stuck", minutes(20), |process| {
+            process.pool("analytics").plan.label == "CandidateStuck"
+        })
+        .await;
+    let pool = process.pool("analytics");
+    let (stuck, candidate) = pool
+        .instances
+        .iter()
+        .find(|(_, one)| one.phase == Phase::Validating)
+        .unwrap();
+    assert_eq!(
+        candidate.waiting.as_ref().map(|waiting| waiting.reason),
+        Some(WaitReason::NodesUnproven)
+    );
+    let told = &pool.plan.detail;
+    assert!(
+        told.contains(stuck.as_str())
+            && told.contains("VALIDATING for 10m")
+            && told.contains("NodesUnproven"),
+        "{told}"
+    );
+    // With room for another one it goes on, on machines that can be proven.
+    world.add_nodes("new", 6);
+    if let Some(resource) = world.lock().pools.get_mut("analytics") {
+        resource.spec["maxSurge"] = 2.into();
+        resource.generation = SpecGeneration::new(2);
+    }
+    process
+        .until("the other one is replaced", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+                && process.serving("analytics").len() == 3
+        })
+        .await;
+    let row = store.instance(stuck).await.unwrap().unwrap();
+    assert_eq!(
+        (row.phase, row.failure),
+        (Phase::Validating, None),
+        "an API error never retires it (L4)"
+    );
+    // It clears: the candidate is admitted after all, and one too many is scaled in.
+    world.calm();
+    process.converged("analytics", 3).await;
+    let row = store.instance(stuck).await.unwrap().unwrap();
+    assert_eq!(row.failure, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -434,7 +434,8 @@ fn label(outcome: &EffectOutcome) -> &'static str {
         EffectOutcome::Applied(Apply::Unknown(_))
         | EffectOutcome::Deleted(Deletion::Unknown(_))
         | EffectOutcome::Backend(Outcome::Unknown(_))
-        | EffectOutcome::Member(Outcome::Unknown(_)) => "unknown",
+        | EffectOutcome::Member(Outcome::Unknown(_))
+        | EffectOutcome::Validated(Validation::Unknown(_)) => "unknown",
         EffectOutcome::Backend(Outcome::Applied(())) | EffectOutcome::Member(Outcome::Applied(_)) => {
             "applied"
         }

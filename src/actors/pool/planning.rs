@@ -6,7 +6,7 @@ use super::Brain;
 use super::children::Live;
 use crate::actors::status::PlanStatus;
 use crate::cluster::facts::ClaimFacts;
-use crate::pool::desired::DesiredPool;
+use crate::pool::desired::{DesiredPool, Timings};
 use crate::pool::evidence::{Disruption, RecordedEvidence};
 use crate::pool::ids::{InstanceId, NodeName};
 use crate::pool::lifecycle;
@@ -283,6 +283,10 @@ fn view(live: &Live, desired: Option<&DesiredPool>, now: Duration) -> InstanceVi
         repair_for: row.repair_for.clone(),
         created_at: row.created_at,
         phase_changed_at: row.phase_changed_at,
+        deadline: lifecycle::deadline(
+            row,
+            &desired.map_or_else(Timings::default, |desired| desired.timings.clone()),
+        ),
         outstanding: live.outstanding_work,
         waiting: refused
             .map(|(waiting, _)| waiting.clone())

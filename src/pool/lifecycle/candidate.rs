@@ -1,7 +1,7 @@
 //! From a registered member to an accepted admission: PREPARING and VALIDATING.
 
 use super::creating::pods_ready;
-use super::doom::{fresh_check, reason, retire, wait_or_expire};
+use super::doom::{fresh_check, reason, retire, still_unproven, wait_or_expire};
 use super::requests::{admission, admission_attempt};
 use super::view::View;
 use super::{RECEIPT_FRESHNESS, resolve};
@@ -112,10 +112,12 @@ fn decide(view: View<'_>, member: &Member) -> Next {
             ),
             Err(next) => next,
         },
-        // Validated again rather than refused for ever.
-        Err(_stale) => Next::record(RowChange {
-            to: Some(Phase::Preparing),
-            ..RowChange::default()
+        // Validated again rather than refused for ever, once that can lead to an admission.
+        Err(_stale) => still_unproven(view).unwrap_or_else(|| {
+            Next::record(RowChange {
+                to: Some(Phase::Preparing),
+                ..RowChange::default()
+            })
         }),
     }
 }

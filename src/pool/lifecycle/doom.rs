@@ -9,7 +9,7 @@ use super::view::View;
 use crate::gateway::model::{Member, MemberAction};
 use crate::pool::evidence::RecordedEvidence;
 use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges};
-use crate::pool::observation::PlacementReport;
+use crate::pool::observation::{Fault, PlacementReport, Reading};
 use crate::pool::outdated::blueprint_digest;
 use crate::pool::phase::Phase;
 use crate::pool::step::{Effect, Next, RowChange, WaitReason};
@@ -177,15 +177,43 @@ pub(super) fn fresh_check(view: View<'_>) -> Result<(), Next> {
     let Some(report) = &view.ctx.fresh_placement else {
         return Err(Next::perform(Effect::CheckCandidate));
     };
-    if let Some(fault) = report.faults.first() {
-        // An API error, alone or beside missing pods, is reported and retried, and never retires (L4).
-        return Err(view.unknown(fault));
+    if let Some(wait) = unproven(view, report) {
+        return Err(wait);
     }
-    if let Some(missing) = &report.incomplete {
-        return Err(wait_or_expire(view, WaitReason::PodsNotReady, missing.clone()));
+    match &report.incomplete {
+        Some(missing) => Err(wait_or_expire(view, WaitReason::PodsNotReady, missing.clone())),
+        None => Ok(()),
     }
-    if !report.clean {
-        return Err(view.wait(WaitReason::Unknown, "its nodes could not be proven"));
+}
+
+/// Whether the nodes stay unproven by what this round's own inspection saw, without another look.
+///
+/// Asked where a receipt has grown too old: validating again would only begin the phase anew, and with it
+/// its age and its deadline, while what holds the candidate up is something else.
+pub(super) fn still_unproven(view: View<'_>) -> Option<Next> {
+    if !view.ctx.node_checks {
+        return None;
     }
-    Ok(())
+    match &view.seen.placement {
+        Reading::Seen(report) => unproven(view, report),
+        Reading::Unknown(fault) => Some(view.wait(WaitReason::NodesUnproven, told(fault))),
+        Reading::NotAsked => None,
+    }
+}
+
+/// An API error, alone or beside missing pods, and a join that stays unknown are reported and retried, and
+/// never retire (L4). The wait has no end of its own; what ends at the deadline is that it holds up
+/// others (L6, `pool::plan::census`).
+fn unproven(view: View<'_>, report: &PlacementReport) -> Option<Next> {
+    let detail = match report.faults.as_slice() {
+        [] if report.clean || report.incomplete.is_some() => return None,
+        [] => "its nodes could not be proven".to_owned(),
+        [only] => told(only),
+        [first, others @ ..] => format!("{}, and {} more like it", told(first), others.len()),
+    };
+    Some(view.wait(WaitReason::NodesUnproven, detail))
+}
+
+fn told(fault: &Fault) -> String {
+    format!("{}: {} ({})", fault.label, fault.detail, fault.subject)
 }

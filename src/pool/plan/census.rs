@@ -25,18 +25,22 @@ pub(super) struct Census<'a> {
     pub(super) repairing: u32,
     /// Occupying capacity and not on the repair budget: what the gateway weighs against desired + surge.
     pub(super) ordinary: u32,
-    /// The candidate on the ordinary or surge budget, if there is one: the oldest.
+    /// The candidate on the ordinary or surge budget that is being prepared, if there is one: the oldest.
     pub(super) planned_candidate: Option<&'a InstanceView>,
-    /// The candidate on the repair budget, if there is one: the oldest.
+    /// The candidate on the repair budget that is being prepared, if there is one: the oldest.
     pub(super) repair_candidate: Option<&'a InstanceView>,
-    /// Candidates of either kind.
+    /// Candidates of either kind that are being prepared.
     pub(super) candidates: u32,
+    /// Candidates of either kind that outlived their deadline, and that nobody may give up for it: they
+    /// hold a slot and nothing else (L6). Oldest first.
+    pub(super) stuck: Vec<&'a InstanceView>,
     /// Admitted a short while ago, not doubtful: about to serve.
     pub(super) admitted: Vec<&'a InstanceView>,
     /// DRAINING, SEALED or RETIRING, or about to be by a step that is not settled; oldest phase first.
     pub(super) departing: Vec<&'a InstanceView>,
-    /// Holding a slot, never to serve (again), and not waiting for a repair: departing, given up, failed
-    /// and already repaired, of an unknown phase, or admitted long ago and still not eligible.
+    /// Holding a slot, not to be counted on to serve (again), and not waiting for a repair: departing, given
+    /// up, failed and already repaired, of an unknown phase, stuck before its admission, or admitted long
+    /// ago and still not eligible.
     pub(super) written_off: Vec<&'a InstanceView>,
 }
 
@@ -52,11 +56,11 @@ impl<'a> Census<'a> {
         let serving = live.iter().filter(|view| is_serving(view)).count();
         let healthy = live.iter().filter(|view| is_healthy(view)).count();
         let repairing = live.iter().filter(|view| view.repair_for.is_some()).count();
-        let candidates: Vec<&InstanceView> = live
+        let (stuck, candidates): (Vec<&InstanceView>, Vec<&InstanceView>) = live
             .iter()
             .copied()
             .filter(|view| view.phase.is_candidate())
-            .collect();
+            .partition(|view| is_overdue(view, input.now));
         let admitted: Vec<&InstanceView> = live
             .iter()
             .copied()
@@ -86,6 +90,7 @@ impl<'a> Census<'a> {
             planned_candidate: candidates.iter().copied().find(|view| view.repair_for.is_none()),
             repair_candidate: candidates.iter().copied().find(|view| view.repair_for.is_some()),
             candidates: count(candidates.len()),
+            stuck,
             admitted,
             departing,
             written_off,
@@ -170,8 +175,11 @@ impl<'a> Census<'a> {
 
     /// Why the surge budget has no room for one more, if so.
     pub(super) fn surge_hold(&self, input: &PlanInput, instance: Option<&InstanceId>) -> Option<PlanReason> {
-        let limit = input.target().saturating_add(input.max_surge);
+        let limit = surge_limit(input);
         if self.ordinary >= limit {
+            if let Some(candidate) = self.stuck.iter().find(|view| view.repair_for.is_none()) {
+                return Some(self.stuck_reason(candidate, input));
+            }
             return Some(PlanReason::SurgeExhausted {
                 instance: instance.cloned(),
                 live: self.ordinary,
@@ -187,6 +195,19 @@ impl<'a> Census<'a> {
         self.full(input)
     }
 
+    /// A candidate that outlived its deadline, as a reason: which, for how long, why, and what it costs.
+    pub(super) fn stuck_reason(&self, candidate: &InstanceView, input: &PlanInput) -> PlanReason {
+        let limit = surge_limit(input);
+        PlanReason::CandidateStuck {
+            instance: candidate.id.clone(),
+            phase: candidate.phase,
+            age: since(candidate.phase_changed_at, input.now),
+            waiting: candidate.waiting.clone(),
+            live: self.ordinary,
+            limit,
+        }
+    }
+
     /// Why the pool has no room for any instance, on whatever budget, if so.
     pub(super) fn full(&self, input: &PlanInput) -> Option<PlanReason> {
         let limit = input
@@ -196,6 +217,18 @@ impl<'a> Census<'a> {
         let live = self.live_count();
         (live >= limit).then_some(PlanReason::PoolFull { live, limit })
     }
+}
+
+/// How many instances may be live on the ordinary and the surge budget.
+fn surge_limit(input: &PlanInput) -> u32 {
+    input.target().saturating_add(input.max_surge)
+}
+
+/// Whether a candidate outlived the deadline of its phase. One that may be given up for that no longer is a
+/// candidate when a plan is made; what is left may not be: an API error, a join that stays unknown, a
+/// gateway that does not answer.
+pub(super) fn is_overdue(view: &InstanceView, now: Timestamp) -> bool {
+    view.phase.is_candidate() && view.deadline.is_some_and(|deadline| now >= deadline)
 }
 
 /// A candidate in progress, as a reason to wait.
@@ -240,12 +273,10 @@ fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> boo
         Phase::Suspect | Phase::Lost => repaired,
         Phase::Admitted => !is_about_to_serve(view, input),
         Phase::Serving => is_departed_at_the_gateway(view),
-        Phase::Pending
-        | Phase::Creating
-        | Phase::Preparing
-        | Phase::Validating
-        | Phase::Retired
-        | Phase::FailureRetired => false,
+        Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {
+            is_overdue(view, input.now)
+        }
+        Phase::Retired | Phase::FailureRetired => false,
     }
 }
 

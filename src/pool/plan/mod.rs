@@ -155,6 +155,8 @@ pub struct InstanceView {
     pub created_at: Timestamp,
     /// Since when it is in its phase.
     pub phase_changed_at: Timestamp,
+    /// When the progress deadline of its phase passes; `None` for a phase without one.
+    pub deadline: Option<Timestamp>,
     /// What a draining member still owes; `None` when not asked or not answered.
     pub outstanding: Option<u64>,
     /// Why it does nothing now, when it said so last.
@@ -227,6 +229,8 @@ pub enum Rule {
     Replacement,
     /// More instances serve than desired.
     ScaleIn,
+    /// Candidates that outlived their deadline and may not be given up. It never acts.
+    Candidates,
 }
 
 impl Rule {
@@ -239,6 +243,7 @@ impl Rule {
             Self::Capacity => "capacity",
             Self::Replacement => "replacement",
             Self::ScaleIn => "scale-in",
+            Self::Candidates => "candidates",
         }
     }
 }
@@ -287,10 +292,16 @@ pub fn plan(input: &PlanInput) -> Plan {
         };
     }
     if input.mode == PoolMode::Emptying {
-        return decide(&census, vec![(Rule::ScaleIn, emptying::verdict(input, &census))]);
+        let verdicts = vec![(Rule::ScaleIn, emptying::verdict(input, &census))];
+        return decide(&census, Vec::new(), verdicts);
     }
+    let stuck = census
+        .stuck
+        .iter()
+        .map(|candidate| census.stuck_reason(candidate, input));
     decide(
         &census,
+        stuck.collect(),
         vec![
             (Rule::Repair, repair::verdict(input, &census)),
             (Rule::Capacity, capacity::verdict(input, &census)),
@@ -311,8 +322,17 @@ fn forbidden(input: &PlanInput) -> Option<PlanReason> {
     }
 }
 
-fn decide(census: &Census<'_>, verdicts: Vec<(Rule, Verdict)>) -> Plan {
-    let mut report = Vec::new();
+/// The first rule that acts decides. Candidates that are stuck are told beside whatever is done, and give
+/// the plan its reason only when nothing else does.
+fn decide(census: &Census<'_>, stuck: Vec<PlanReason>, verdicts: Vec<(Rule, Verdict)>) -> Plan {
+    let quiet = stuck.first().cloned().unwrap_or(PlanReason::Converged {
+        serving: census.serving,
+    });
+    let told = |reason| Line {
+        rule: Rule::Candidates,
+        finding: Finding::Waits(reason),
+    };
+    let mut report: Vec<Line> = stuck.into_iter().map(told).collect();
     let mut waits_for = None;
     for (rule, verdict) in verdicts {
         let mut waits = |reasons: Vec<PlanReason>, report: &mut Vec<Line>| {
@@ -348,9 +368,7 @@ fn decide(census: &Census<'_>, verdicts: Vec<(Rule, Verdict)>) -> Plan {
     }
     Plan {
         action: Action::None,
-        reason: waits_for.unwrap_or(PlanReason::Converged {
-            serving: census.serving,
-        }),
+        reason: waits_for.unwrap_or(quiet),
         report,
     }
 }

@@ -10,6 +10,7 @@ use crate::pool::desired::FreezeReason;
 use crate::pool::evidence::Disruption;
 use crate::pool::ids::InstanceId;
 use crate::pool::phase::Phase;
+use crate::pool::step::Waiting;
 
 /// Why one instance is to be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,6 +149,22 @@ pub enum PlanReason {
         /// What it says it waits for.
         waiting: Option<String>,
     },
+    /// Beside everything else: a candidate outlived its deadline and may not be given up (L4, L6). It holds
+    /// its slot and is no longer waited for; without room beside it nothing else can be made.
+    CandidateStuck {
+        /// Which.
+        instance: InstanceId,
+        /// Where it stands.
+        phase: Phase,
+        /// For how long.
+        age: Duration,
+        /// What it waits for, when it said so.
+        waiting: Option<Waiting>,
+        /// Live and not on the repair budget.
+        live: u32,
+        /// How many that may be.
+        limit: u32,
+    },
     /// Waits: an admitted instance is about to serve.
     AwaitsAdmitted {
         /// Which.
@@ -264,6 +281,7 @@ impl PlanReason {
             Self::Emptied { .. } => "Emptied",
             Self::LastMemberHeld { .. } => "LastMemberHeld",
             Self::CandidateInProgress { .. } => "CandidateInProgress",
+            Self::CandidateStuck { .. } => "CandidateStuck",
             Self::AwaitsAdmitted { .. } => "AwaitsAdmitted",
             Self::BackingOff(_) => "BackingOff",
             Self::ClusterBudgetSpent { .. } => "ClusterBudgetSpent",
@@ -287,6 +305,7 @@ impl PlanReason {
             | Self::Retained
             | Self::NoDesiredCount
             | Self::LastMemberHeld { .. }
+            | Self::CandidateStuck { .. }
             | Self::SurgeZero { .. }
             | Self::RolloutBlocked { .. } => true,
             Self::DrainHeldBy { stuck, .. } => *stuck,
@@ -388,6 +407,36 @@ impl fmt::Display for PlanReason {
                 match waiting {
                     Some(waiting) => write!(f, ": {waiting}"),
                     None => Ok(()),
+                }
+            }
+            Self::CandidateStuck {
+                instance,
+                phase,
+                age,
+                waiting,
+                live,
+                limit,
+            } => {
+                write!(
+                    f,
+                    "candidate {instance} is {phase} for {}, past its deadline, and is kept",
+                    span(*age)
+                )?;
+                match waiting {
+                    Some(waiting) => write!(f, ": {}, {}", waiting.reason.label(), waiting.detail)?,
+                    None => f.write_str(": it has not said why")?,
+                }
+                if live < limit {
+                    write!(
+                        f,
+                        "; others may be made beside it, {live} of at most {limit} are live"
+                    )
+                } else {
+                    write!(
+                        f,
+                        "; no room is left beside it, {live} of at most {limit} are live: mend what it waits for, or \
+                         raise spec.maxSurge"
+                    )
                 }
             }
             Self::AwaitsAdmitted { instance, age } => write!(

@@ -214,6 +214,7 @@ impl Scene<'_> {
                 WaitReason::NotValidated,
                 format!("{}: {}", fault.label, fault.detail),
             ),
+            Validation::Unknown(fault) => self.unknown(fault),
             Validation::OtherProcess(seen) => self.restarted(seen),
         }
     }

@@ -120,6 +120,8 @@ pub struct RowLook {
     pub phase: Phase,
     /// Since when.
     pub phase_changed_at: Timestamp,
+    /// When it was written.
+    pub created_at: Timestamp,
     /// On the repair budget.
     pub repair: bool,
     /// The immutable record.
@@ -133,6 +135,7 @@ impl From<InstanceRow> for RowLook {
         Self {
             phase: row.phase,
             phase_changed_at: row.phase_changed_at,
+            created_at: row.created_at,
             repair: row.repair_for.is_some(),
             evidence: row.evidence,
             nodes: row.replacement_nodes,

@@ -1,13 +1,14 @@
 //! Rules about durable rows, and about rows and world together.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::look::{PoolLook, RowLook, StoreLook, WorldLook};
 use super::{Violation, broken};
 use crate::gateway::model::MemberPhase;
-use crate::pool::desired::PoolMode;
+use crate::pool::desired::{PoolMode, Timings};
 use crate::pool::evidence::RecordedEvidence;
 use crate::pool::ids::{InstanceId, PoolId};
 use crate::pool::phase::Phase;
@@ -38,7 +39,7 @@ pub(super) fn judge(
         frozen(id, earlier, pool, found);
     }
     for (id, pool) in &now.1.pools {
-        one_planned_candidate(id, pool, found);
+        one_planned_candidate(id, pool, now.0.at, found);
     }
     cordons(now.0, now.1, found);
 }
@@ -164,12 +165,15 @@ fn drains(
     }
 }
 
-/// S7: planned candidates are prepared one at a time.
-fn one_planned_candidate(id: &PoolId, pool: &PoolLook, found: &mut Vec<Violation>) {
+/// S7: planned candidates are prepared one at a time. One that outlived its deadline is not being prepared
+/// any more: it waits for an answer, and nobody waits for it (L6).
+fn one_planned_candidate(id: &PoolId, pool: &PoolLook, at: Timestamp, found: &mut Vec<Violation>) {
+    let timings = pool.desired.as_ref().map(|desired| &desired.timings);
     let planned = pool
         .rows
         .values()
         .filter(|row| row.phase.is_candidate() && !row.repair)
+        .filter(|row| timings.is_none_or(|timings| !outlived(row, timings, at)))
         .count();
     if planned > 1 {
         found.push(broken(
@@ -177,6 +181,31 @@ fn one_planned_candidate(id: &PoolId, pool: &PoolLook, found: &mut Vec<Violation
             format!("{planned} planned candidates of {id} at once"),
         ));
     }
+}
+
+/// Whether a candidate is past the deadline of its phase, or of its whole life.
+fn outlived(row: &RowLook, timings: &Timings, at: Timestamp) -> bool {
+    let whole = 2 * timings.creating_deadline + timings.preparing_deadline + timings.validating_deadline;
+    let phase = match row.phase {
+        Phase::Pending | Phase::Creating => timings.creating_deadline,
+        Phase::Preparing => timings.preparing_deadline,
+        Phase::Validating => timings.validating_deadline,
+        Phase::Admitted
+        | Phase::Serving
+        | Phase::Draining
+        | Phase::Sealed
+        | Phase::Retiring
+        | Phase::Retired
+        | Phase::Suspect
+        | Phase::Lost
+        | Phase::FailureRetired
+        | Phase::FailedPreparing
+        | Phase::Unrecognised => return false,
+    };
+    let past = |since: Timestamp, patience: Duration| {
+        SignedDuration::try_from(patience).is_ok_and(|patience| at.duration_since(since) >= patience)
+    };
+    past(row.phase_changed_at, phase) || past(row.created_at, whole)
 }
 
 /// S11: a frozen pool creates nothing and begins no planned drain.

@@ -49,6 +49,7 @@ fn row(phase: Phase) -> RowLook {
     RowLook {
         phase,
         phase_changed_at: at(0),
+        created_at: at(0),
         repair: false,
         evidence: RecordedEvidence::None,
         nodes: Vec::new(),
@@ -365,6 +366,18 @@ fn s7_one_planned_candidate_and_one_drain_at_a_time() {
     };
     assert_eq!(candidates(false), ["S7"]);
     assert_eq!(candidates(true), FINE);
+    // One that outlived its deadline is no longer the one that is being prepared (L6).
+    let beside_a_stuck_one = |later: i64| {
+        Story::begin().after(move |story| {
+            story.pool().rows.insert(id(5), row(Phase::Creating));
+            story.world.at = at(later);
+            story.pool().rows.insert(id(6), row(Phase::Creating));
+            story.row(6).phase_changed_at = at(later);
+            story.row(6).created_at = at(later);
+        })
+    };
+    assert_eq!(beside_a_stuck_one(15 * 60 - 1), ["S7"]);
+    assert_eq!(beside_a_stuck_one(15 * 60), FINE);
 
     let second_drain = |later: i64| {
         Story::begin().after(move |story| {

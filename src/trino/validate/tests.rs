@@ -40,6 +40,7 @@ impl Good {
         match self.verdict() {
             Validation::NotReady(fault) => fault.label,
             Validation::Proven(_) => "proven",
+            Validation::Unknown(_) => "unknown",
             Validation::OtherProcess(_) => "other process",
         }
     }

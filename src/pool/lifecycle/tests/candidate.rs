@@ -66,12 +66,12 @@ fn l4_a_check_that_is_not_clean_waits_or_ends_the_candidate_and_never_admits() {
                 faults: vec![testing::fault("KubernetesFailed")],
                 ..PlacementReport::default()
             },
-            Some(WaitReason::Unknown),
+            Some(WaitReason::NodesUnproven),
         ),
         (
             "not clean, without a word",
             PlacementReport::default(),
-            Some(WaitReason::Unknown),
+            Some(WaitReason::NodesUnproven),
         ),
         (
             "a leaving node beside an API error",
@@ -97,7 +97,7 @@ fn l4_a_check_that_is_not_clean_waits_or_ends_the_candidate_and_never_admits() {
 }
 
 #[test]
-fn an_api_error_never_retires_a_candidate_even_after_its_deadline() {
+fn l4_an_api_error_never_retires_a_candidate_even_after_its_deadline() {
     let mut story = Story::of(Phase::Validating);
     story.row.receipt.as_mut().unwrap().validated_at = at(3600);
     story.now = at(3601);
@@ -106,10 +106,54 @@ fn an_api_error_never_retires_a_candidate_even_after_its_deadline() {
         faults: vec![testing::fault("KubernetesFailed")],
         ..PlacementReport::default()
     });
-    assert_eq!(reason(&story.next()), WaitReason::Unknown);
+    assert_eq!(reason(&story.next()), WaitReason::NodesUnproven);
     // Missing pods alone do, in time.
     story.ctx.fresh_placement.as_mut().unwrap().faults.clear();
     assert_eq!(cause(&story.next()), FailureCause::DeadlineExceeded);
+}
+
+/// A node that can neither be proven nor refuted, for a day.
+#[test]
+fn l6_what_cannot_be_proven_waits_in_its_phase_with_its_reason_and_its_age() {
+    let unproven = || PlacementReport {
+        faults: vec![
+            testing::fault("ClaimNotFound"),
+            testing::fault("KubernetesFailed"),
+        ],
+        ..PlacementReport::default()
+    };
+    let mut story = Story::of(Phase::Validating);
+    story.now = at(24 * 3600);
+    // Its receipt is long past: validating again would only hide for how long this has been so.
+    for placement in [Reading::Seen(unproven()), unknown()] {
+        story.seen.placement = placement;
+        let Next::Wait(waiting) = story.next() else {
+            panic!("{:?}", story.next());
+        };
+        assert_eq!(waiting.reason, WaitReason::NodesUnproven);
+        assert_eq!(
+            waiting.deadline,
+            Some(at(10 * 60)),
+            "the deadline is past, and said"
+        );
+    }
+    // With a young receipt it is looked at afresh, and that look decides.
+    story.row.receipt.as_mut().unwrap().validated_at = story.now;
+    assert_eq!(story.next(), Next::perform(Effect::CheckCandidate));
+    story.ctx.fresh_placement = Some(unproven());
+    let Next::Wait(waiting) = story.next() else {
+        panic!("{:?}", story.next());
+    };
+    assert_eq!(waiting.reason, WaitReason::NodesUnproven);
+    assert_eq!(waiting.detail, "ClaimNotFound: no answer (x), and 1 more like it");
+    // Once it clears, the old receipt is made anew.
+    story.row.receipt.as_mut().unwrap().validated_at = at(0);
+    story.seen.placement = Reading::Seen(clean());
+    assert_eq!(change(&story.next()).to, Some(Phase::Preparing));
+    // Without node checks nothing of it counts.
+    story.seen.placement = Reading::Seen(unproven());
+    story.ctx.node_checks = false;
+    assert_eq!(change(&story.next()).to, Some(Phase::Preparing));
 }
 
 type Doom = (&'static str, fn(&mut Story), FailureCause);

@@ -22,6 +22,10 @@ struct World {
     /// trouble lasts.
     candidate_fails: u32,
     crashes: u32,
+    /// Chance in percent that a candidate is such that it can neither be proven nor refuted while trouble
+    /// lasts.
+    sticks: u32,
+    stuck: std::collections::BTreeSet<InstanceId>,
     trouble_until: u32,
 }
 
@@ -33,6 +37,8 @@ impl World {
             born: 0,
             candidate_fails,
             crashes,
+            sticks: 0,
+            stuck: std::collections::BTreeSet::new(),
             trouble_until: 400,
         }
     }
@@ -54,7 +60,11 @@ impl World {
                     view.repair_for.clone_from(repair_for);
                     view.created_at = self.input.now;
                     view.phase_changed_at = self.input.now;
+                    view.deadline = deadline(Phase::Pending, self.input.now);
                 });
+                if self.chance(self.sticks) {
+                    self.stuck.insert(view.id.clone());
+                }
                 self.input.views.push(view);
             }
             Action::Drain(drained) => {
@@ -75,6 +85,10 @@ impl World {
         let trouble = tick < self.trouble_until;
         for index in 0..self.input.views.len() {
             let phase = self.input.views[index].phase;
+            let stuck = trouble && self.stuck.contains(&self.input.views[index].id);
+            if stuck && phase == Phase::Validating {
+                continue;
+            }
             if let Some(next) = self.next(phase, trouble) {
                 self.enter(index, next);
             }
@@ -125,6 +139,14 @@ fn enter(view: &mut InstanceView, phase: Phase, now: Timestamp) {
     view.phase = phase;
     view.member = member_in(phase);
     view.phase_changed_at = now;
+    view.deadline = deadline(phase, now);
+}
+
+fn deadline(phase: Phase, now: Timestamp) -> Option<Timestamp> {
+    let patience = Timings::default().validating_deadline;
+    phase
+        .is_candidate()
+        .then(|| now.saturating_add(patience).unwrap())
 }
 
 /// Runs until the plan is converged; panics when it never is. Returns how many instances were made.
@@ -168,6 +190,7 @@ proptest! {
         max_repair in 0_u32..3,
         candidate_fails in 0_u32..6,
         crashes in 0_u32..2,
+        sticks in 0_u32..60,
         drifted in proptest::collection::vec(any::<bool>(), 5),
         outdated in proptest::collection::vec(any::<bool>(), 5),
     ) {
@@ -182,6 +205,7 @@ proptest! {
         input.max_surge = surge;
         input.max_repair = max_repair;
         let mut world = World::new(input, seed, candidate_fails, crashes);
+        world.sticks = sticks;
         run(&mut world);
         let views = &world.input.views;
         prop_assert_eq!(views.len(), desired as usize);

@@ -22,6 +22,7 @@ use crate::pool::ids::{InstanceId, ReleaseId};
 use crate::pool::instance::FailureCause;
 use crate::pool::outdated::Outdated;
 use crate::pool::phase::Phase;
+use crate::pool::step::{WaitReason, Waiting};
 use crate::store::port::FailureMemory;
 
 /// Noon of a day; everything else is told in seconds before it.
@@ -68,6 +69,7 @@ pub(super) fn instance(name: &str, phase: Phase) -> InstanceView {
         repair_for: None,
         created_at: ago(3600),
         phase_changed_at: ago(120),
+        deadline: None,
         outstanding: None,
         waiting: None,
     }
@@ -129,6 +131,18 @@ impl InstanceView {
 
     pub(super) fn since(self, seconds: u64) -> Self {
         self.with(|view| view.phase_changed_at = ago(seconds))
+    }
+
+    /// A candidate whose deadline passed this long ago, and what it waits for.
+    pub(super) fn overdue(self, seconds: u64) -> Self {
+        self.with(|view| {
+            view.deadline = Some(ago(seconds));
+            view.waiting = Some(Waiting {
+                reason: WaitReason::NodesUnproven,
+                detail: "KubernetesFailed: 500 (node ip-10-0-1-7)".to_owned(),
+                deadline: view.deadline,
+            });
+        })
     }
 
     pub(super) fn born(self, seconds: u64) -> Self {

@@ -70,10 +70,10 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
         repair_for,
         odd_member,
         0_u64..10_000,
-        0_u64..10_000,
+        (0_u64..10_000, proptest::option::weighted(0.3, 0_u64..10_000)),
     )
         .prop_map(
-            |(phase, doubtful, outdated, evidence, at_risk, repair_for, odd, born, since)| {
+            |(phase, doubtful, outdated, evidence, at_risk, repair_for, odd, born, (since, overdue))| {
                 instance("unnamed", phase).born(born).since(since).with(|view| {
                     view.suspected_locally = doubtful;
                     view.outdated = outdated;
@@ -81,6 +81,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
                     view.at_risk = at_risk;
                     view.repair_for = repair_for.map(|target| id(&format!("i{target}")));
                     view.member = odd.or(view.member);
+                    view.deadline = overdue.map(ago);
                 })
             },
         )
@@ -194,7 +195,8 @@ proptest! {
 
     #[test]
     fn s07_planned_candidates_and_planned_drains_go_one_at_a_time(input in any_pool()) {
-        let candidate = |repair: bool| input.views.iter().any(|view| view.phase.is_candidate() && view.repair_for.is_some() == repair);
+        let prepared = |view: &InstanceView| view.phase.is_candidate() && view.deadline.is_none_or(|deadline| input.now < deadline);
+        let candidate = |repair: bool| input.views.iter().any(|view| prepared(view) && view.repair_for.is_some() == repair);
         match plan(&input).action {
             Action::Create { repair_for } => prop_assert!(!candidate(repair_for.is_some())),
             Action::Drain(_) => {
@@ -204,6 +206,23 @@ proptest! {
                 prop_assert!(!moving);
             }
             Action::None => {}
+        }
+    }
+
+    #[test]
+    fn l06_candidates_past_their_deadline_never_outgrow_surge_and_are_always_named(input in any_pool()) {
+        let made = plan(&input);
+        if let Action::Create { repair_for: None } = made.action {
+            let ordinary = input.views.iter().filter(|view| view.phase.occupies_capacity() && view.repair_for.is_none());
+            let limit = input.desired.max(input.min_serving) + input.max_surge;
+            prop_assert!(ordinary.count() < limit as usize);
+        }
+        if matches!(input.mode, PoolMode::Open | PoolMode::Held(_)) && input.desired > 0 {
+            for view in input.views.iter().filter(|view| super::super::census::is_overdue(view, input.now)) {
+                let named = made.report.iter().any(|line| matches!(&line.finding,
+                    Finding::Waits(PlanReason::CandidateStuck { instance, .. }) if *instance == view.id));
+                prop_assert!(named, "{} is not named: {}", view.id, told(&made));
+            }
         }
     }
 

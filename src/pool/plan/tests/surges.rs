@@ -228,3 +228,76 @@ fn w06_a_stuck_candidate_stops_neither_repairs_nor_rollouts_nor_scale_in() {
         drain("a")
     );
 }
+
+#[test]
+fn l06_a_candidate_past_its_deadline_is_named_with_cause_and_age_when_no_room_is_left() {
+    let stuck = instance("stuck", Phase::Validating).since(1500).overdue(900);
+    let made = plan(&pool(
+        3,
+        2,
+        vec![serving("a").drifted(60), serving("b"), serving("c"), stuck],
+    ));
+    assert_eq!(made.action, Action::None);
+    assert!(made.reason.needs_a_person());
+    insta::assert_snapshot!(made.reason, @"candidate stuck is VALIDATING for 25m, past its deadline, and is kept: NodesUnproven, KubernetesFailed: 500 (node ip-10-0-1-7); no room is left beside it, 4 of at most 4 are live: mend what it waits for, or raise spec.maxSurge");
+}
+
+#[test]
+fn l06_a_candidate_past_its_deadline_is_no_longer_waited_for_while_surge_room_is_left() {
+    let stuck = || instance("stuck", Phase::Validating).since(1500).overdue(900);
+    let mut input = pool(
+        3,
+        2,
+        vec![serving("a").drifted(60), serving("b"), serving("c"), stuck()],
+    );
+    input.max_surge = 2;
+    let made = plan(&input);
+    assert_eq!(made.action, create());
+    insta::assert_snapshot!(told(&made), @"
+    candidates waits: candidate stuck is VALIDATING for 25m, past its deadline, and is kept: NodesUnproven, KubernetesFailed: 500 (node ip-10-0-1-7); others may be made beside it, 4 of at most 5 are live
+    repair: nothing to do
+    capacity: nothing to do
+    replacement acts: creates a replacement of a: a node beneath it has drifted
+    ");
+    // The next one is prepared, and again one at a time.
+    input.views.push(instance("next", Phase::Creating));
+    assert_eq!(plan(&input).reason.label(), "CandidateInProgress");
+    // It serves, and the drifted one goes, whatever becomes of the stuck one.
+    input.views[4] = serving("next");
+    assert_eq!(plan(&input).action, drain("a"));
+    // A whole pool that is otherwise as desired still says that one is stuck.
+    input.views.remove(0);
+    assert_eq!(plan(&input).reason.label(), "CandidateStuck");
+    // Until its deadline it is the one that is being prepared.
+    let early =
+        stuck().with(|view| view.deadline = Some(noon().saturating_add(Duration::from_secs(1)).unwrap()));
+    let waits = plan(&PlanInput {
+        views: vec![serving("a").drifted(60), serving("b"), serving("c"), early],
+        ..input
+    });
+    assert_eq!(waits.reason.label(), "CandidateInProgress");
+}
+
+#[test]
+fn l06_a_pool_that_comes_up_goes_on_beside_a_candidate_past_its_deadline() {
+    let stuck = || instance("stuck", Phase::Validating).since(1500).overdue(900);
+    let mut input = pool(3, 2, vec![serving("a"), stuck()]);
+    assert_eq!(plan(&input).action, create(), "the third of three");
+    input.views.push(serving("b"));
+    let covered = plan(&input);
+    assert_eq!(
+        covered.action,
+        create(),
+        "its place is covered on the surge budget"
+    );
+    assert_eq!(covered.reason.label(), "CoversBlocked");
+    // A repair that is stuck neither counts as on its way nor keeps the planned one waiting.
+    let stuck_repair = stuck().repairs("c");
+    let views = vec![
+        serving("a"),
+        serving("b"),
+        instance("c", Phase::Lost),
+        stuck_repair,
+    ];
+    assert_eq!(plan(&pool(3, 3, views)).action, create());
+}

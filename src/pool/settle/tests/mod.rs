@@ -122,6 +122,19 @@ fn l6_what_never_validates_is_given_up_unless_our_own_probes_are_blind() {
     assert_eq!(blind.change, None);
 }
 
+#[test]
+fn l4_a_validation_that_could_not_read_never_gives_up_however_late() {
+    let settled = validated(
+        Validation::Unknown(fault("KubernetesFailed")),
+        at(24 * 3600),
+        true,
+    );
+    assert_eq!(
+        (settled.change.clone(), reason(&settled)),
+        (None, Some(WaitReason::Unknown))
+    );
+}
+
 fn backend() -> Effect {
     Effect::EnsureBackend(Backend {
         name: "b".into(),
