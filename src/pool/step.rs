@@ -71,9 +71,9 @@ pub struct Confirmed {
     pub backend: bool,
     /// The instance's objects, ReplicaSets and pods were verified absent in this tick.
     pub absent: bool,
-    /// The gateway confirmed the current epoch, the open registration was never sent under it, and
-    /// the member was read after that: such a registration can no longer be applied (S9).
-    pub registration_fenced: bool,
+    /// The gateway accepted the current epoch, the open step was never sent under it, and the member
+    /// was read after that: the step can no longer be applied, and what was read says whether it was (S9).
+    pub step_fenced: bool,
 }
 
 /// What an instance does next.
@@ -280,9 +280,10 @@ pub enum WaitReason {
     ForeignObject,
     /// Admitted, and the gateway does not route to it yet.
     NotEligible,
-    /// A registration whose answer was lost and whose coordinator is gone: the pool has to raise its
-    /// epoch at the gateway, so that it can never be applied, and read the member back (S9).
-    FenceRegistration,
+    /// A request whose answer was lost and that may not be sent again: a registration whose coordinator
+    /// is gone, a drain or a suspicion that is no longer wanted. The pool has to raise its epoch at the
+    /// gateway, so that the request can never be applied, and read the member back (S9).
+    FenceStep,
 }
 
 impl WaitReason {
@@ -309,7 +310,7 @@ impl WaitReason {
             Self::RecoveryHeld => "RecoveryHeld",
             Self::ForeignObject => "ForeignObject",
             Self::NotEligible => "NotEligible",
-            Self::FenceRegistration => "FenceRegistration",
+            Self::FenceStep => "FenceStep",
         }
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod failures;
+mod fences;
 mod inventory;
 mod leadership;
 mod messages;

@@ -8,7 +8,7 @@ use super::children::{Job, is_leave};
 use crate::actors::messages::Performed;
 use crate::gateway::model::{MemberAction, MemberRequest};
 use crate::pool::desired::{DesiredPool, PoolMode, Timings};
-use crate::pool::ids::InstanceId;
+use crate::pool::ids::{Epoch, InstanceId};
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::{Observation, Reading};
 use crate::pool::phase::Phase;
@@ -77,12 +77,12 @@ impl Brain {
     }
 
     async fn wait(&mut self, id: &InstanceId, waiting: Waiting) {
-        let fence = waiting.reason == WaitReason::FenceRegistration;
+        let fence = waiting.reason == WaitReason::FenceStep;
         let progressed = self.live.get_mut(id).is_some_and(|live| {
             live.waiting = Some(waiting);
             live.progressed
         });
-        if fence && self.registration_sent_under_this_epoch(id) {
+        if fence && self.wants_a_fence(id) {
             self.raise_epoch().await;
         }
         if progressed && self.round.is_none() {
@@ -148,8 +148,6 @@ impl Brain {
                     },
                     Some(Committed::Done | Committed::Kept) | None => request,
                 };
-                let key = (request.operation.clone(), request.step.clone());
-                self.sent_under.insert(key, self.epoch());
                 self.note_suspicion(id, &request);
                 Effect::Member(request)
             }
@@ -195,11 +193,17 @@ impl Brain {
         if self.take_outstanding(&instance, ticket, "Performed").is_none() {
             return;
         }
-        self.settle(&instance, effect, outcome).await;
+        self.settle(&instance, effect, outcome, ticket.epoch).await;
     }
 
-    /// Records what came of an effect, and goes on.
-    pub(super) async fn settle(&mut self, id: &InstanceId, effect: Effect, outcome: EffectOutcome) {
+    /// Records what came of an effect that was begun under an epoch, and goes on.
+    pub(super) async fn settle(
+        &mut self,
+        id: &InstanceId,
+        effect: Effect,
+        outcome: EffectOutcome,
+        sent: Epoch,
+    ) {
         bump(
             &COUNTERS.effects,
             &[("effect", effect.label()), ("outcome", label(&outcome))],
@@ -207,7 +211,7 @@ impl Brain {
         let Some(mut ctx) = self.context(id) else { return };
         let now = self.ports.clock.now();
         let Some(live) = self.live.get(id) else { return };
-        let settled = settle::settle(&live.row, &effect, &outcome, &ctx, now);
+        let settled = settle::settle(&live.row, &effect, &outcome, sent, &ctx, now);
         settle::remember(&mut ctx, &effect, &outcome);
         if let Some(live) = self.live.get_mut(id) {
             live.confirmed = ctx.confirmed;
@@ -264,7 +268,7 @@ impl Brain {
             .find(|step| step.request.instance == *id)
             .map(|step| step.request.clone());
         let mut confirmed = live.confirmed;
-        confirmed.registration_fenced = self.registration_fenced(id, open_step.as_ref());
+        confirmed.step_fenced = self.step_fenced(id, open_step.as_ref());
         Some(StepContext {
             pool: identity.routing_group.clone(),
             epoch: self.epoch(),
@@ -349,45 +353,6 @@ impl Brain {
         self.suspected
             .as_ref()
             .is_some_and(|(tick, other)| Some(*tick) == now && other != id)
-    }
-
-    /// Whether an open registration can no longer be applied (S9): the gateway accepted this epoch, the
-    /// request was not sent under it, and the member was read after that.
-    fn registration_fenced(&self, id: &InstanceId, open: Option<&MemberRequest>) -> bool {
-        let Some(request) = open.filter(|request| is_registration(request)) else {
-            return false;
-        };
-        let key = (request.operation.clone(), request.step.clone());
-        let sent_now = self.sent_under.get(&key) == Some(&self.epoch());
-        let seen = self.live.get(id).and_then(|live| live.seen.as_ref());
-        let read_after = match (seen, self.gateway.confirmed_at) {
-            (Some(seen), Some(accepted)) => seen.member != Reading::NotAsked && seen.at > accepted,
-            (Some(_), None) | (None, _) => false,
-        };
-        !sent_now && read_after && self.gateway.accepts(self.epoch())
-    }
-
-    fn registration_sent_under_this_epoch(&self, id: &InstanceId) -> bool {
-        self.open_steps
-            .iter()
-            .filter(|step| step.request.instance == *id && is_registration(&step.request))
-            .any(|step| {
-                let key = (step.request.operation.clone(), step.request.step.clone());
-                self.sent_under.get(&key) == Some(&self.epoch())
-            })
-    }
-}
-
-fn is_registration(request: &MemberRequest) -> bool {
-    match &request.action {
-        MemberAction::Register(_) => true,
-        MemberAction::Admit { .. }
-        | MemberAction::Drain { .. }
-        | MemberAction::Seal { .. }
-        | MemberAction::Suspect { .. }
-        | MemberAction::Lost { .. }
-        | MemberAction::Retire { .. }
-        | MemberAction::Retired { .. } => false,
     }
 }
 

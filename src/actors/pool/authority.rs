@@ -142,7 +142,7 @@ impl Brain {
                 }
             }
         }
-        match self.call(store.acquire(&self.pool, &self.owner, above)).await {
+        match self.take_authority(above).await {
             Ok(authority) => {
                 tracing::info!(pool = %self.pool, epoch = authority.epoch.get(), "authority taken");
                 self.authority = Some(authority);
@@ -154,28 +154,6 @@ impl Brain {
                 self.note("authority", Some(faults::of_store("acquire", &error)));
                 self.report();
             }
-        }
-    }
-
-    /// Raises this process's own epoch, so that a registration whose answer was lost can never be
-    /// applied any more (S9). At most once per round.
-    pub(super) async fn raise_epoch(&mut self) {
-        let Some(tick) = self.order.as_ref().map(|order| order.tick) else {
-            return;
-        };
-        if self.raised_in == Some(tick) || !self.may_act() {
-            return;
-        }
-        self.raised_in = Some(tick);
-        let store = self.ports.store.clone();
-        let above = self.epoch();
-        match self.call(store.acquire(&self.pool, &self.owner, above)).await {
-            Ok(authority) => {
-                tracing::info!(pool = %self.pool, epoch = authority.epoch.get(), "epoch raised to fence a registration");
-                self.authority = Some(authority);
-                self.configure();
-            }
-            Err(error) => self.note("authority", Some(faults::of_store("acquire", &error))),
         }
     }
 
@@ -260,7 +238,10 @@ impl Brain {
                 }
             }
             Outcome::Refused(refusal) if refusal.code == RefusalCode::StaleEpoch => {
-                self.end_term("gateway");
+                // Under an epoch that this process has left behind itself, it is our own fence.
+                if attempt.epoch >= self.epoch() {
+                    self.end_term("gateway");
+                }
             }
             Outcome::Refused(refusal) => {
                 // Answered: the next attempt is a new step.

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::Brain;
 use crate::actors::instance::{InstanceActor, Subject};
 use crate::actors::messages::{CordonRequest, Inspect, InstanceMsg, Order, PoolMsg, Ticket, order_message};
-use crate::gateway::model::{Controller, MemberAction};
+use crate::gateway::model::{Controller, MemberAction, MemberRequest};
 use crate::pool::cordon::CordonOrder;
 use crate::pool::health::HealthTracker;
 use crate::pool::ids::{InstanceId, NodeName, TickId};
@@ -193,14 +193,19 @@ fn is_departure(job: &Job) -> bool {
 }
 
 fn sends_away(effect: &Effect) -> bool {
+    member_request(effect).is_some_and(|request| is_leave(&request.action))
+}
+
+/// The journaled request that an effect sends, if it does.
+fn member_request(effect: &Effect) -> Option<&MemberRequest> {
     match effect {
-        Effect::Member(request) => is_leave(&request.action),
+        Effect::Member(request) => Some(request),
         Effect::ApplyObjects
         | Effect::EnsureBackend(_)
         | Effect::CheckCandidate
         | Effect::Validate
         | Effect::DeleteObjects
-        | Effect::RemoveBackend(_) => false,
+        | Effect::RemoveBackend(_) => None,
     }
 }
 
@@ -260,6 +265,7 @@ impl Brain {
         let Some(live) = self.live.get_mut(id) else { return };
         let Some(job) = live.queue.pop_front() else { return };
         let row = Arc::new(live.row.clone());
+        let mut sent = None;
         let (what, message, limit) = match job {
             Job::Inspect(needs) => {
                 let order = Inspect {
@@ -282,6 +288,7 @@ impl Brain {
                 (What::Cordon, InstanceMsg::Cordon(Box::new(request)), patience)
             }
             Job::Effect(effect) => {
+                sent = member_request(&effect).cloned();
                 let order = Order {
                     ticket,
                     row,
@@ -292,6 +299,9 @@ impl Brain {
                 (What::Effect(effect), order_message(order), patience)
             }
         };
+        if let Some(request) = &sent {
+            self.note_sent(request);
+        }
         // A child that died meanwhile is noticed by supervision, which settles what is outstanding.
         let _ = actor.send_message(message);
         let instance = id.clone();
@@ -406,7 +416,10 @@ impl Brain {
                 self.inspection_ended(id).await;
             }
             What::Cordon => self.rest(id).await,
-            What::Effect(effect) => self.settle(id, *effect, EffectOutcome::Interrupted).await,
+            What::Effect(effect) => {
+                let sent = outstanding.ticket.epoch;
+                self.settle(id, *effect, EffectOutcome::Interrupted, sent).await;
+            }
         }
     }
 }

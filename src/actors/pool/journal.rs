@@ -1,7 +1,7 @@
 //! The store as the pool uses it: fenced commits, mirrored onto the rows in memory.
 //!
 //! A commit that did not come back leaves the rows in doubt: nothing is decided on their strength until
-//! they were read again (fault R04). A refused fence ends the term.
+//! they were read again (fault R04). A refused fence ends the term, unless it is our own.
 
 use std::time::Duration;
 
@@ -138,7 +138,8 @@ impl Brain {
         }
     }
 
-    /// One fenced commit. `None`: there is no authority, or it has ended with this.
+    /// One fenced commit. `None`: there is no authority, or it has ended with this, or it turned out to be
+    /// held under a higher epoch than this was sent with; then nothing was written, and it comes again.
     async fn attempt(&mut self, writes: &[Write]) -> Option<Result<Vec<Committed>, StoreError>> {
         let authority = self.authority.clone()?;
         let store = self.ports.store.clone();
@@ -152,7 +153,9 @@ impl Brain {
                 Some(Ok(results))
             }
             Err(StoreError::Fenced(_)) => {
-                self.end_term("store");
+                if !self.overtook_itself().await {
+                    self.end_term("store");
+                }
                 None
             }
             Err(error) => Some(Err(error)),

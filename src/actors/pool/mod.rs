@@ -14,6 +14,7 @@ mod authority;
 mod children;
 mod desired;
 mod evidence;
+mod fence;
 mod journal;
 mod orphans;
 mod planning;
@@ -108,6 +109,8 @@ pub struct Brain {
     finished: bool,
     /// Writes to the gateway or the API server that are under way beside the instances.
     writes_in_flight: u32,
+    /// An answer to taking authority was lost, perhaps after it was taken.
+    acquire_unanswered: bool,
     /// The round in which the epoch was last raised (S9).
     raised_in: Option<TickId>,
     /// The round in which SUSPECT was last told, and of whom (S6).
@@ -228,6 +231,7 @@ impl Brain {
             ended: false,
             finished: false,
             writes_in_flight: 0,
+            acquire_unanswered: false,
             raised_in: None,
             suspected: None,
             orphans_at: None,

@@ -180,7 +180,13 @@ impl State {
         slot.finished = false;
         let arguments = PoolArguments {
             pool: pool.clone(),
-            owner: OwnerId::new(format!("{}.t{}", self.settings.owner, self.term)),
+            // An owner is one actor's alone: what the store or the gateway holds for it can only be its own.
+            owner: OwnerId::new(format!(
+                "{}.t{}.{:016x}",
+                self.settings.owner,
+                self.term,
+                self.ports.entropy.next_u64()
+            )),
             ports: self.ports.clone(),
             settings: self.settings.clone(),
             supervisor: myself.clone(),

@@ -2,7 +2,8 @@
 //!
 //! Adopting needs certainty: the member is exactly one generation on, in exactly the phase the request
 //! asks for. In every other case the identical request is sent again, which is always safe: the gateway
-//! answers with what it recorded, or refuses by compare-and-set (S9).
+//! answers with what it recorded, or refuses by compare-and-set (S9). What may not be sent again is fenced
+//! before it is closed: until then the request may be on its way.
 
 use super::view::View;
 use crate::gateway::model::{Member, MemberAction, MemberPhase, MemberRequest};
@@ -81,17 +82,34 @@ pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
     if boot.as_ref() == Some(&body.boot_id) {
         return replay(open);
     }
-    if view.ctx.confirmed.registration_fenced {
+    fenced(view, || {
+        format!(
+            "the answer to registering process {} was lost and that process does not answer",
+            body.boot_id
+        )
+    })
+}
+
+/// An open request that was not applied as far as the gateway says, and that would not be made again now.
+///
+/// It may still arrive. So it stays open, and its member counts as gone, until the epoch it was sent under
+/// is past at the gateway; a read after that is what says that it left no trace.
+pub(super) fn withdrawn(view: View<'_>, open: &MemberRequest) -> Next {
+    fenced(view, || {
+        format!(
+            "the answer to {} was lost, and it is no longer wanted; it may still arrive",
+            open.step
+        )
+    })
+}
+
+/// Closes the open step once it can never be applied any more; until then asks for the fence.
+fn fenced(view: View<'_>, why: impl FnOnce() -> String) -> Next {
+    if view.ctx.confirmed.step_fenced {
         return Next::record(RowChange {
             closes: view.closed(StepOutcome::Refused),
             ..RowChange::default()
         });
     }
-    view.wait(
-        WaitReason::FenceRegistration,
-        format!(
-            "the answer to registering process {} was lost and that process does not answer",
-            body.boot_id
-        ),
-    )
+    view.wait(WaitReason::FenceStep, why())
 }

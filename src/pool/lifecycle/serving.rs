@@ -10,8 +10,7 @@ use crate::pool::health::{self, Health};
 use crate::pool::loss::{self, Proof};
 use crate::pool::observation::Reading;
 use crate::pool::phase::Phase;
-use crate::pool::step::{Effect, Next, RowChange, WaitReason, Waiting};
-use crate::store::port::StepOutcome;
+use crate::pool::step::{Effect, Next, WaitReason, Waiting};
 
 /// Longest reason of the protocol, characters.
 const REASON_MAX: usize = 256;
@@ -74,7 +73,8 @@ fn without_member(view: View<'_>, suspicion: Suspicion, wait: Next) -> Next {
 }
 
 /// A request whose answer was lost is sent again only if it would be decided again now: what it asks for
-/// cannot be taken back, and the gateway says that it was not applied.
+/// cannot be taken back, and the gateway says that it was not applied. Otherwise it is withdrawn, behind a
+/// fence: it may be on its way still.
 fn open(view: View<'_>, member: &Member, suspicion: &Suspicion) -> Option<Next> {
     let open = view.ctx.open_step.as_ref()?;
     let still_at = |expected| member.phase == MemberPhase::Active && member.generation == expected;
@@ -91,10 +91,7 @@ fn open(view: View<'_>, member: &Member, suspicion: &Suspicion) -> Option<Next> 
         | MemberAction::Retired { .. } => false,
     };
     if withdrawn {
-        return Some(Next::record(RowChange {
-            closes: view.closed(StepOutcome::Refused),
-            ..RowChange::default()
-        }));
+        return Some(resolve::withdrawn(view, open));
     }
     resolve::open(view, member)
 }

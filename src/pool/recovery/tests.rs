@@ -139,6 +139,7 @@ fn the_whole_recovery_from_draining_to_the_end_of_the_row() {
             &story.row,
             &Effect::Member(request),
             &outcome,
+            story.ctx.epoch,
             &story.ctx,
             story.now,
         );

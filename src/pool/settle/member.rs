@@ -154,6 +154,9 @@ fn refused(scene: Scene<'_>, request: &MemberRequest, code: &RefusalCode) -> Set
     let detail = format!("{} was refused with {code}", request.step);
     let waits = |reason| Scene::stepped(StepOutcome::Refused, scene.waiting(reason, detail.clone()));
     match code {
+        // Sent before this process raised its own epoch: its own fence, not another leader's. What the gateway
+        // refuses for its epoch it had not recorded, and now never will; it is decided again.
+        RefusalCode::StaleEpoch if scene.sent < scene.ctx.epoch => waits(WaitReason::Refused),
         RefusalCode::StaleEpoch => Settled {
             fenced: true,
             ..waits(WaitReason::Refused)

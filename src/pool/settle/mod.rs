@@ -11,6 +11,7 @@ mod tests;
 use jiff::Timestamp;
 
 pub use self::member::{accepted, handle, registered_process};
+use super::ids::Epoch;
 use super::instance::{CandidateFailure, FailureCause, InstanceChanges, InstanceRow, ProcessIdentity};
 use super::lifecycle::deadline;
 use super::observation::{Fault, Validation};
@@ -21,16 +22,18 @@ use super::step::{
 use crate::gateway::port::Outcome;
 use crate::store::port::StepOutcome;
 
-/// Maps an outcome to the change of the row and the end of the journaled step.
+/// Maps an outcome to the change of the row and the end of the journaled step. `sent` is the epoch under
+/// which the effect was begun; `ctx` holds the one in force now.
 #[must_use]
 pub fn settle(
     row: &InstanceRow,
     effect: &Effect,
     outcome: &EffectOutcome,
+    sent: Epoch,
     ctx: &StepContext,
     now: Timestamp,
 ) -> Settled {
-    let scene = Scene { row, ctx, now };
+    let scene = Scene { row, sent, ctx, now };
     match (effect, outcome) {
         (Effect::ApplyObjects, EffectOutcome::Applied(apply)) => scene.applied(apply),
         (Effect::EnsureBackend(_), EffectOutcome::Backend(outcome)) => scene.backend(outcome),
@@ -85,6 +88,7 @@ pub fn remember(ctx: &mut StepContext, effect: &Effect, outcome: &EffectOutcome)
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     row: &'a InstanceRow,
+    sent: Epoch,
     ctx: &'a StepContext,
     now: Timestamp,
 }

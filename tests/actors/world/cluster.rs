@@ -33,7 +33,7 @@ impl World {
             Trouble::Throttles(seconds) => ClusterError::Throttled {
                 retry_after: Some(seconds),
             },
-            Trouble::Fails | Trouble::Hangs | Trouble::Panics => failed(call),
+            Trouble::Fails | Trouble::Hangs | Trouble::Late(_) | Trouble::Panics => failed(call),
         };
         self.gate(call, subject).await.map_err(trouble)
     }

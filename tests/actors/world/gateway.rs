@@ -134,6 +134,9 @@ impl Gateway for World {
         inner
             .log
             .push(format!("configure {} {}", controller.pool, controller.epoch));
+        if inner.lose_answers_of.as_deref() == Some("configure") {
+            return Outcome::Unknown(down());
+        }
         Outcome::Applied(state)
     }
 

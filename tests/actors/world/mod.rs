@@ -36,6 +36,8 @@ pub enum Trouble {
     Hangs,
     /// It panics.
     Panics,
+    /// It arrives, and so does its answer, this many seconds later.
+    Late(u64),
     /// 429, with this many seconds of Retry-After; only the claims know it.
     Throttles(u64),
 }
@@ -104,6 +106,10 @@ impl World {
             None => Ok(()),
             Some(trouble @ (Trouble::Fails | Trouble::Throttles(_))) => Err(trouble),
             Some(Trouble::Hangs) => std::future::pending().await,
+            Some(Trouble::Late(seconds)) => {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                Ok(())
+            }
             Some(Trouble::Panics) => panic!("{call} {subject} panics on purpose"),
         }
     }

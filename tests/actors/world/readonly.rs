@@ -11,11 +11,14 @@ use trino_pool_operator::store::port::{
 };
 
 /// A demoted server: it answers reads, and refuses writes; or a database that cannot hold what a spec says;
-/// or a pool whose reads make its actor panic.
+/// or a pool whose reads make its actor panic;
+/// or one whose answers to taking authority are lost, or that does not give it.
 pub struct ReadOnlyStore {
     inner: Arc<MemoryStore>,
     read_only: AtomicBool,
     refuses_desired: AtomicBool,
+    loses_acquires: AtomicBool,
+    hears_acquires: AtomicBool,
     panics: Mutex<String>,
 }
 
@@ -25,6 +28,8 @@ impl ReadOnlyStore {
             inner,
             read_only: AtomicBool::new(false),
             refuses_desired: AtomicBool::new(false),
+            loses_acquires: AtomicBool::new(false),
+            hears_acquires: AtomicBool::new(true),
             panics: Mutex::new(String::new()),
         }
     }
@@ -35,6 +40,16 @@ impl ReadOnlyStore {
 
     pub fn set_refuses_desired(&self, refuses: bool) {
         self.refuses_desired.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Authority is taken, and nobody is told.
+    pub fn set_loses_acquires(&self, loses: bool) {
+        self.loses_acquires.store(loses, Ordering::Relaxed);
+    }
+
+    /// Whether a request for authority arrives.
+    pub fn set_hears_acquires(&self, hears: bool) {
+        self.hears_acquires.store(hears, Ordering::Relaxed);
     }
 
     pub fn panic_on(&self, pool: &str) {
@@ -66,7 +81,14 @@ impl Store for ReadOnlyStore {
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {
         self.writable()?;
-        self.inner.acquire(pool, owner, above).await
+        if !self.hears_acquires.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("it did not arrive".into()));
+        }
+        let taken = self.inner.acquire(pool, owner, above).await;
+        if self.loses_acquires.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("the answer was lost".into()));
+        }
+        taken
     }
 
     async fn load(&self, pool: &PoolId) -> Result<PoolSnapshot, StoreError> {

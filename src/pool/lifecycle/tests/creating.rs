@@ -315,8 +315,8 @@ fn s9_an_unknown_registration_is_never_closed_on_a_404_but_fenced_and_read_back(
         let (mut story, sent) = registering();
         gone(&mut story);
         story.now = at(3600);
-        assert_eq!(reason(&story.next()), WaitReason::FenceRegistration);
-        story.ctx.confirmed.registration_fenced = true;
+        assert_eq!(reason(&story.next()), WaitReason::FenceStep);
+        story.ctx.confirmed.step_fenced = true;
         let next = story.next();
         let closed = change(&next).closes.clone().unwrap();
         assert_eq!((closed.step, closed.outcome), (sent.step, StepOutcome::Refused));

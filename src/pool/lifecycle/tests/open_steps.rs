@@ -151,36 +151,95 @@ fn an_open_retired_step_follows_verified_absence() {
     );
 }
 
-#[test]
-fn s6_a_suspicion_that_was_not_told_yet_is_taken_back_when_the_member_is_well() {
-    let mut story = Story::of(Phase::Serving);
-    story.opens(MemberAction::Suspect {
+/// A suspicion of a member that is well again, and a drain that the floor forbids by now: neither would be
+/// decided again.
+fn withdrawn() -> Vec<(Story, MemberRequest)> {
+    let mut suspicion = Story::of(Phase::Serving);
+    let told = suspicion.opens(MemberAction::Suspect {
         expected: expected(1),
         reason: "x".into(),
     });
-    let next = story.next();
-    assert_eq!(
-        change(&next).closes.as_ref().map(|closed| closed.outcome),
-        Some(StepOutcome::Refused)
-    );
-    assert_eq!(change(&next).to, None);
-    story.apply(change(&next));
-    assert_eq!(reason(&story.next()), WaitReason::Settled);
+    let mut drain = Story::of(Phase::Serving);
+    let sent = drain.opens(MemberAction::Drain {
+        expected: expected(1),
+    });
+    drain.ctx.serving = 2;
+    vec![(suspicion, told), (drain, sent)]
 }
 
 #[test]
-fn s5_a_drain_that_was_not_applied_is_left_to_the_planner_when_its_condition_is_gone() {
+fn s9_a_withdrawn_request_is_never_closed_on_a_reading_alone_but_fenced_and_read_back() {
+    for (mut story, sent) in withdrawn() {
+        // It may be on its way still, however long the member is seen ACTIVE.
+        for minute in [1, 10, 60 * 24] {
+            story.now = at(60 * minute);
+            assert_eq!(reason(&story.next()), WaitReason::FenceStep, "{}", sent.step);
+        }
+        story.ctx.confirmed.step_fenced = true;
+        let next = story.next();
+        let closed = change(&next).closes.clone().unwrap();
+        assert_eq!((closed.step, closed.outcome), (sent.step, StepOutcome::Refused));
+        assert_eq!(change(&next).to, None);
+        story.apply(change(&next));
+        assert_eq!(reason(&story.next()), WaitReason::Settled);
+    }
+}
+
+#[test]
+fn s9_a_withdrawn_request_that_landed_before_the_fence_is_adopted() {
+    for (story, sent) in withdrawn() {
+        for fenced in [false, true] {
+            let mut story = story.clone();
+            story.ctx.confirmed.step_fenced = fenced;
+            let suspicion = matches!(sent.action, MemberAction::Suspect { .. });
+            let (member, to) = if suspicion {
+                (MemberPhase::Suspect, Phase::Suspect)
+            } else {
+                (MemberPhase::Draining, Phase::Draining)
+            };
+            story.gateway_says(member, 2);
+            let next = story.next();
+            assert_eq!(change(&next).to, Some(to), "{}", sent.step);
+            let outcome = change(&next).closes.as_ref().map(|closed| closed.outcome);
+            assert_eq!(outcome, Some(StepOutcome::Applied));
+        }
+    }
+}
+
+#[test]
+fn s9_a_withdrawn_request_is_sent_again_when_it_is_wanted_again_before_its_fence() {
+    let [(mut suspicion, told), (mut drain, sent)] = <[_; 2]>::try_from(withdrawn()).unwrap();
+    suspicion.silent();
+    suspicion.ctx.failing_for = Some(testing::minutes(10));
+    assert_eq!(suspicion.next(), Next::perform(Effect::Member(told)));
+    drain.ctx.serving = 3;
+    assert_eq!(drain.next(), Next::perform(Effect::Member(sent)));
+}
+
+#[test]
+fn s9_without_a_reading_a_withdrawn_request_stays_open_even_behind_its_fence() {
+    for (mut story, sent) in withdrawn() {
+        story.ctx.confirmed.step_fenced = true;
+        for reading in [unknown(), Reading::NotAsked] {
+            story.seen.member = reading;
+            assert!(matches!(story.next(), Next::Wait(_)), "{}", sent.step);
+        }
+    }
+}
+
+#[test]
+fn s5_an_open_drain_is_sent_again_only_while_its_condition_holds() {
     let mut story = Story::of(Phase::Serving);
     let sent = story.opens(MemberAction::Drain {
         expected: expected(1),
     });
     assert_eq!(
         story.next(),
-        Next::perform(Effect::Member(sent.clone())),
+        Next::perform(Effect::Member(sent)),
         "an ordinary rollout"
     );
     story.ctx.serving = 2;
-    assert!(change(&story.next()).closes.is_some(), "the floor");
+    assert_eq!(reason(&story.next()), WaitReason::FenceStep, "the floor");
 
     // The infrastructure asks for it: only while a replacement really serves.
     let mut story = Story::of(Phase::Serving);
@@ -188,7 +247,7 @@ fn s5_a_drain_that_was_not_applied_is_left_to_the_planner_when_its_condition_is_
     story.opens(MemberAction::Drain {
         expected: expected(1),
     });
-    assert!(change(&story.next()).closes.is_some());
+    assert_eq!(reason(&story.next()), WaitReason::FenceStep);
     story.ctx.serving = 4;
     assert!(matches!(effect(&story.next()), Effect::Member(_)));
 }

@@ -117,7 +117,7 @@ prop_compose! {
         if !info_known {
             story.silent();
         }
-        story.ctx.confirmed = crate::pool::step::Confirmed { backend, absent, registration_fenced: fenced };
+        story.ctx.confirmed = crate::pool::step::Confirmed { backend, absent, step_fenced: fenced };
         story.ctx.probes_trusted = trusted;
         story.ctx.failing_for = failing.map(minutes);
         story.ctx.serving = serving;
@@ -189,7 +189,7 @@ proptest! {
     #[test]
     fn an_interruption_changes_nothing(story in stories()) {
         if let Next::Perform(effect) = story.next() {
-            let settled = settle::settle(&story.row, &effect, &EffectOutcome::Interrupted, &story.ctx, story.now);
+            let settled = settle::settle(&story.row, &effect, &EffectOutcome::Interrupted, story.ctx.epoch, &story.ctx, story.now);
             prop_assert_eq!(&settled.change, &None);
             prop_assert_eq!(&settled.step, &None);
             prop_assert!(!settled.fenced);

@@ -273,6 +273,29 @@ fn a_refusal_left_no_trace_and_waits_with_its_reason() {
 }
 
 #[test]
+fn s8_only_a_fence_of_the_current_epoch_ends_the_term() {
+    let outcome = EffectOutcome::Member(Outcome::Refused(Refusal {
+        code: RefusalCode::StaleEpoch,
+    }));
+    let ctx = context();
+    let before = crate::pool::ids::Epoch::new(ctx.epoch.get() - 1);
+    for (phase, action, _, _) in accepted_steps() {
+        let effect = Effect::Member(request(action));
+        let row = row(phase);
+        let own = settle(&row, &effect, &outcome, before, &ctx, at(60));
+        assert!(
+            !own.fenced,
+            "{phase}: sent before this process raised its own epoch"
+        );
+        // It left no trace and never will: it is decided again.
+        assert_eq!(own.step, Some(StepOutcome::Refused));
+        assert_eq!(own.change, None);
+        let lost = settle(&row, &effect, &outcome, ctx.epoch, &ctx, at(60));
+        assert!(lost.fenced, "{phase}: authority is elsewhere");
+    }
+}
+
+#[test]
 fn refusals_are_told_apart() {
     let drain = MemberAction::Drain { expected: expected() };
     let seal = MemberAction::Seal { expected: expected() };

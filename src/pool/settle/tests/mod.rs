@@ -16,7 +16,8 @@ use crate::pool::step::instance_operation;
 use crate::pool::testing::{self, at, context, fault, handle, member, receipt, retired_as, row};
 
 fn settle_at(row: &InstanceRow, effect: &Effect, outcome: &EffectOutcome, now: Timestamp) -> Settled {
-    settle(row, effect, outcome, &context(), now)
+    let ctx = context();
+    settle(row, effect, outcome, ctx.epoch, &ctx, now)
 }
 
 fn settled(row: &InstanceRow, effect: &Effect, outcome: &EffectOutcome) -> Settled {
@@ -77,7 +78,14 @@ fn validated(validation: Validation, now: Timestamp, trusted: bool) -> Settled {
     let mut ctx = context();
     ctx.probes_trusted = trusted;
     let outcome = EffectOutcome::Validated(validation);
-    settle(&row(Phase::Preparing), &Effect::Validate, &outcome, &ctx, now)
+    settle(
+        &row(Phase::Preparing),
+        &Effect::Validate,
+        &outcome,
+        ctx.epoch,
+        &ctx,
+        now,
+    )
 }
 
 #[test]

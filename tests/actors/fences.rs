@@ -1,0 +1,329 @@
+//! Requests whose answers were lost, the epoch that fences them, and whose fence it is (S8, S9).
+
+use std::sync::Arc;
+
+use trino_pool_operator::actors::Ports;
+use trino_pool_operator::gateway::model::{Controller, MemberPhase, RefusalCode};
+use trino_pool_operator::gateway::port::{Gateway, Outcome};
+use trino_pool_operator::pool::ids::{Epoch, InstanceId, PoolId, RoutingGroup};
+use trino_pool_operator::pool::phase::Phase;
+use trino_pool_operator::store::memory::MemoryStore;
+use trino_pool_operator::store::port::{JournalStep, Store};
+
+use crate::world::readonly::ReadOnlyStore;
+use crate::world::{self, Trouble, World};
+use crate::{Process, minutes, pass, seconds};
+
+fn pool_id() -> PoolId {
+    PoolId::new("trino/analytics")
+}
+
+async fn open_steps(store: &MemoryStore) -> Vec<JournalStep> {
+    store.load(&pool_id()).await.unwrap().open_steps
+}
+
+async fn stored_epoch(store: &MemoryStore) -> Epoch {
+    store.load(&pool_id()).await.unwrap().pool.epoch
+}
+
+fn drained(world: &World) -> usize {
+    let log = world.lock().log.clone();
+    log.iter().filter(|line| line.starts_with("drain ")).count()
+}
+
+/// Three members serve; the first one's coordinator fails until it is told SUSPECT, and that request is
+/// lost on its way. Nothing has been taken back yet.
+async fn with_a_lost_suspicion(
+    world: &World,
+    store: &Arc<MemoryStore>,
+    ports: Ports,
+) -> (Process, InstanceId) {
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
+        .await
+        .unwrap();
+    let mut process = Process { handle, ports };
+    process.converged("analytics", 3).await;
+    let doubtful = process.serving("analytics")[0].clone();
+    lose_suspicion(world, store, &doubtful).await;
+    (process, doubtful)
+}
+
+async fn lose_suspicion(world: &World, store: &Arc<MemoryStore>, doubtful: &InstanceId) {
+    world.trouble("send", "suspect", Trouble::Fails);
+    world.trouble("coordinator", doubtful.as_str(), Trouble::Fails);
+    for _ in 0..600 {
+        if !open_steps(store).await.is_empty() {
+            return;
+        }
+        pass(seconds(1)).await;
+    }
+    panic!("SUSPECT was never sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_suspicion_that_is_no_longer_wanted_stays_open_until_its_fence_is_accepted() {
+    let (world, store) = (World::default(), world::store());
+    let (process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let late = open_steps(&store).await.remove(0).request;
+    let owner = store.load(&pool_id()).await.unwrap().pool.owner;
+    let old = Controller {
+        pool: RoutingGroup::new("analytics"),
+        epoch: stored_epoch(&store).await,
+        owner,
+    };
+    // It is well again, and the gateway cannot be told a higher epoch: the lost request may still arrive.
+    world.calm();
+    world.trouble("gateway", "configure", Trouble::Fails);
+    pass(minutes(5)).await;
+    assert_eq!(
+        open_steps(&store).await.len(),
+        1,
+        "a reading alone closes nothing"
+    );
+    assert!(stored_epoch(&store).await > old.epoch, "the epoch was raised");
+    assert_eq!(
+        stored_epoch(&store).await,
+        old.epoch.next(),
+        "once, however long the gateway is silent"
+    );
+
+    world.calm();
+    pass(seconds(15)).await;
+    assert_eq!(open_steps(&store).await, [], "closed behind the fence");
+    let outcome = world.send(&old, &late).await;
+    let Outcome::Refused(refusal) = outcome else {
+        panic!("the late request landed: {outcome:?}");
+    };
+    assert_eq!(refusal.code, RefusalCode::StaleEpoch);
+    assert_eq!(process.serving("analytics").len(), 3);
+    assert_eq!(
+        process.pool("analytics").instances[&doubtful].phase,
+        Phase::Serving
+    );
+    assert_eq!(process.pool("analytics").restarts, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_suspicion_that_lands_before_its_fence_is_adopted() {
+    let (world, store) = (World::default(), world::store());
+    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let late = open_steps(&store).await.remove(0).request;
+    let row = store.load(&pool_id()).await.unwrap().pool;
+    let old = Controller {
+        pool: RoutingGroup::new("analytics"),
+        epoch: row.epoch,
+        owner: row.owner,
+    };
+    world.calm();
+    world.trouble("gateway", "configure", Trouble::Fails);
+    pass(seconds(30)).await;
+    assert!(matches!(world.send(&old, &late).await, Outcome::Applied(_)));
+    world.calm();
+    process
+        .until("the row follows", minutes(1), |process| {
+            process.pool("analytics").instances[&doubtful].phase == Phase::Suspect
+        })
+        .await;
+    assert_eq!(open_steps(&store).await, []);
+    assert_eq!(world.lock().members[&doubtful].phase, MemberPhase::Suspect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_another_drain() {
+    let (world, store) = (World::default(), world::store());
+    let (faulty, ports) = losing(&world, &store);
+    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    // It is well again, and the epoch cannot be raised: everything else goes on under the old one.
+    faulty.set_hears_acquires(false);
+    world.calm();
+    let mut serving = process.serving("analytics").into_iter();
+    let other = serving.find(|id| *id != doubtful).unwrap();
+    let node = world.nodes_of(&other)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the replacement serves", minutes(5), |process| {
+            process.serving("analytics").len() == 4
+        })
+        .await;
+    pass(minutes(3)).await;
+    assert_eq!(drained(&world), 0, "{:#?}", process.pool("analytics").plan);
+    assert_eq!(open_steps(&store).await.len(), 1);
+    faulty.set_hears_acquires(true);
+    process
+        .until("the other one is drained", minutes(2), |process| {
+            !process.pool("analytics").instances.contains_key(&other)
+        })
+        .await;
+    process.converged("analytics", 3).await;
+    assert_eq!(
+        process.pool("analytics").instances[&doubtful].phase,
+        Phase::Serving
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_a_request_that_meets_our_own_raise_is_decided_again_and_the_term_goes_on() {
+    let (world, store) = (World::default(), world::store());
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let serving = process.serving("analytics");
+    let (doubtful, leaving) = (serving[0].clone(), serving[1].clone());
+    // One drains for its node, with a query that takes its time.
+    world.lock().owed = 1;
+    let node = world.nodes_of(&leaving)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("it drains", minutes(3), |process| {
+            process.pool("analytics").instances[&leaving].phase == Phase::Draining
+        })
+        .await;
+    lose_suspicion(&world, &store, &doubtful).await;
+    let epoch = stored_epoch(&store).await;
+    // Its seal is on its way for long; meanwhile the other one is well again, and its suspicion is fenced.
+    world.trouble("send", "seal", Trouble::Late(40));
+    world.lock().owed = 0;
+    process
+        .until("its seal is on its way", minutes(1), |process| {
+            process.pool("analytics").instances[&leaving].performing == Some("seal")
+        })
+        .await;
+    world.calm();
+    process
+        .until("the gateway accepted the raise", seconds(30), |_| {
+            let inner = world.lock();
+            inner.pool_states["analytics"].controller_epoch > epoch
+        })
+        .await;
+    assert_eq!(
+        process.pool("analytics").instances[&leaving].performing,
+        Some("seal"),
+        "sent before the raise, and not arrived"
+    );
+    process
+        .until("it is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&leaving)
+        })
+        .await;
+    process.converged("analytics", 3).await;
+    assert_eq!(process.pool("analytics").restarts, None, "the term never ended");
+    assert_eq!(stored_epoch(&store).await, epoch.next());
+    assert_eq!(
+        process.pool("analytics").instances[&doubtful].phase,
+        Phase::Serving
+    );
+}
+
+fn losing(world: &World, store: &Arc<MemoryStore>) -> (Arc<ReadOnlyStore>, Ports) {
+    let faulty = Arc::new(ReadOnlyStore::new(store.clone()));
+    let ports = Ports {
+        store: faulty.clone(),
+        ..world::ports(world, store)
+    };
+    (faulty, ports)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_a_raise_that_landed_without_an_answer_is_recognised_and_the_term_goes_on() {
+    let (world, store) = (World::default(), world::store());
+    let (faulty, ports) = losing(&world, &store);
+    let (process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    let epoch = stored_epoch(&store).await;
+    faulty.set_loses_acquires(true);
+    world.calm();
+    pass(minutes(5)).await;
+    assert_eq!(
+        stored_epoch(&store).await,
+        epoch.next(),
+        "attempts use no epochs up"
+    );
+    assert_eq!(process.pool("analytics").epoch, epoch.next(), "it is ours");
+    assert_eq!(process.pool("analytics").restarts, None, "the term goes on");
+    assert_eq!(open_steps(&store).await, []);
+    assert_eq!(
+        process.pool("analytics").instances[&doubtful].phase,
+        Phase::Serving
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_a_commit_refused_by_our_own_raise_comes_again_under_the_new_epoch() {
+    let (world, store) = (World::default(), world::store());
+    let (faulty, ports) = losing(&world, &store);
+    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    let epoch = stored_epoch(&store).await;
+    faulty.set_loses_acquires(true);
+    world.calm();
+    while stored_epoch(&store).await == epoch {
+        pass(std::time::Duration::from_millis(100)).await;
+    }
+    // What is recorded next is sent under the epoch that this process still believes in.
+    let node = world.nodes_of(&doubtful)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the drifted one is replaced", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&doubtful)
+        })
+        .await;
+    assert_eq!(process.pool("analytics").restarts, None, "the term goes on");
+    assert_eq!(stored_epoch(&store).await, epoch.next());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_authority_that_was_taken_without_an_answer_is_found_again() {
+    let (world, store) = (World::default(), world::store());
+    let (faulty, ports) = losing(&world, &store);
+    faulty.set_loses_acquires(true);
+    world.add_pool("analytics", |_| {});
+    world.add_nodes("old", 12);
+    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
+        .await
+        .unwrap();
+    let mut process = Process { handle, ports };
+    process.converged("analytics", 3).await;
+    assert_eq!(stored_epoch(&store).await, Epoch::new(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_a_configuration_that_landed_without_an_answer_is_recognised() {
+    let (world, store) = (World::default(), world::store());
+    let (process, _) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let epoch = stored_epoch(&store).await;
+    world.calm();
+    // The gateway holds our higher epoch, and nobody told us so.
+    world.lock().lose_answers_of = Some("configure".into());
+    pass(minutes(5)).await;
+    assert_eq!(
+        world.lock().pool_states["analytics"].controller_epoch,
+        epoch.next()
+    );
+    assert_eq!(process.pool("analytics").restarts, None, "the term goes on");
+    world.lock().lose_answers_of = None;
+    pass(seconds(15)).await;
+    assert_eq!(open_steps(&store).await, []);
+    assert_eq!(stored_epoch(&store).await, epoch.next());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_a_superseded_leader_never_raises_itself_above_its_successor() {
+    let (world, store) = (World::default(), world::store());
+    let (mut process, _) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let successor = store
+        .acquire(&pool_id(), &"successor".into(), Epoch::default())
+        .await
+        .unwrap();
+    world.calm();
+    process
+        .until("its term ended", minutes(1), |process| {
+            process
+                .pool("analytics")
+                .restarts
+                .is_some_and(|(_, why)| why == "authority is elsewhere")
+        })
+        .await;
+    let row = store.load(&pool_id()).await.unwrap().pool;
+    assert_eq!((row.epoch, row.owner), (successor.epoch, successor.owner));
+}
