@@ -24,6 +24,11 @@ impl Brain {
         {
             return Ok(own);
         }
+        self.acquire(above).await
+    }
+
+    /// One attempt, remembered when its answer is lost.
+    async fn acquire(&mut self, above: Epoch) -> Result<Authority, StoreError> {
         let store = self.ports.store.clone();
         let taken = self.call(store.acquire(&self.pool, &self.owner, above)).await;
         self.acquire_unanswered |= matches!(taken, Err(StoreError::Unavailable(_)));
@@ -66,7 +71,12 @@ impl Brain {
             // A superseded leader never raises itself above its successor (S8).
             return self.end_term("store");
         }
-        match self.take_authority(held).await {
+        let raised = match self.own_above(&row, held) {
+            // An earlier raise, whose answer was lost.
+            Some(own) => Ok(own),
+            None => self.acquire(held).await,
+        };
+        match raised {
             Ok(authority) => {
                 tracing::info!(pool = %self.pool, epoch = authority.epoch.get(), "epoch raised to fence a request without an answer");
                 // Anything but the very next one: somebody was in between, or an earlier raise landed late.
