@@ -2,6 +2,7 @@
 //! [`Fault`], never an absence.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 
@@ -21,6 +22,12 @@ pub struct Fault {
     pub subject: String,
     /// One sentence for a person; no secrets.
     pub detail: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.label, self.detail, self.subject)
+    }
 }
 
 /// A reading of the world.

@@ -147,6 +147,10 @@ fn headline(input: &StatusInput<'_>) -> (String, String) {
         let message = format!("{detail}; steps that need the gateway wait, everything else goes on");
         return (label.to_owned(), message);
     }
+    planned(input)
+}
+
+fn planned(input: &StatusInput<'_>) -> (String, String) {
     match input.plan {
         Some(plan) => (plan.reason.label().to_owned(), plan.reason.to_string()),
         None => (
@@ -187,13 +191,7 @@ fn ready(input: &StatusInput<'_>, serving: u32, floor: u32) -> Claim {
 
 fn progressing(input: &StatusInput<'_>) -> Claim {
     let moving = count(input.views, |view| view.phase != Phase::Serving);
-    let (reason, message) = match input.plan {
-        Some(plan) => (plan.reason.label().to_owned(), plan.reason.to_string()),
-        None => (
-            "NotPlanned".to_owned(),
-            "no plan was made in this tick".to_owned(),
-        ),
-    };
+    let (reason, message) = planned(input);
     let acts = input.plan.is_some_and(|plan| plan.action != Action::None);
     Claim::new("Progressing", acts || moving > 0, reason, message)
 }

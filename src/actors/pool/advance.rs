@@ -7,7 +7,7 @@ use super::Brain;
 use super::children::{Job, is_leave};
 use crate::actors::messages::Performed;
 use crate::gateway::model::{MemberAction, MemberRequest};
-use crate::pool::desired::{DesiredPool, PoolMode, Timings};
+use crate::pool::desired::PoolMode;
 use crate::pool::ids::{Epoch, InstanceId};
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::{Observation, Reading};
@@ -283,7 +283,7 @@ impl Brain {
             suspected_another: self.suspected_another(id),
             desired_digest: self.desired_digest.clone(),
             desired_release: desired.map(|desired| desired.blueprint.release.clone()),
-            timings: desired.map_or_else(Timings::default, |desired: &DesiredPool| desired.timings.clone()),
+            timings: self.timings(),
             node_checks: self.nodes().is_some(),
             probes_trusted: self.probes_trusted(),
             failing_for: live.failing_for,

@@ -37,7 +37,7 @@ use super::inventory::Snapshot;
 use super::messages::{PoolMsg, SupervisorMsg, TickOrder};
 use super::ports::{Ports, Settings};
 use super::status::{Counts, PlanStatus, Probes};
-use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode};
+use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode, Timings};
 use crate::pool::ids::{Digest, Epoch, InstanceId, OperationId, OwnerId, PoolId, StepId, StoreId, TickId};
 use crate::pool::observation::Fault;
 use crate::pool::plan::Plan;
@@ -243,6 +243,12 @@ impl Brain {
     /// The desired state in force: the last good one, whatever the resource says now.
     fn desired(&self) -> Option<&DesiredPool> {
         self.row.as_ref()?.desired.as_ref()?.as_ref().ok()
+    }
+
+    /// The pool's own timings, or the defaults while nothing is known of what it desires.
+    fn timings(&self) -> Timings {
+        self.desired()
+            .map_or_else(Timings::default, |desired| desired.timings.clone())
     }
 
     /// The node-replacement policy, while both switches are on.

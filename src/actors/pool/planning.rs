@@ -77,10 +77,11 @@ impl Brain {
     /// The instances as the planner and the status see them.
     pub(super) fn views(&self) -> Vec<InstanceView> {
         let now = self.ports.clock.monotonic();
+        let timings = self.timings();
         let live = self.live.values().filter(|live| !live.row.phase.is_terminal());
         live.map(|live| InstanceView {
             leaving: self.is_leaving(&live.row.id),
-            ..view(live, self.desired(), now)
+            ..view(live, self.desired(), &timings, now)
         })
         .collect()
     }
@@ -258,7 +259,7 @@ fn waits_for_budget(reason: &PlanReason) -> bool {
     matches!(reason, PlanReason::ClusterBudgetSpent { .. })
 }
 
-fn view(live: &Live, desired: Option<&DesiredPool>, now: Duration) -> InstanceView {
+fn view(live: &Live, desired: Option<&DesiredPool>, timings: &Timings, now: Duration) -> InstanceView {
     let row = &live.row;
     let refused = live.refused_drain.as_ref().filter(|(_, at)| {
         // Asked again after a while: another member may serve by then.
@@ -283,10 +284,7 @@ fn view(live: &Live, desired: Option<&DesiredPool>, now: Duration) -> InstanceVi
         repair_for: row.repair_for.clone(),
         created_at: row.created_at,
         phase_changed_at: row.phase_changed_at,
-        deadline: lifecycle::deadline(
-            row,
-            &desired.map_or_else(Timings::default, |desired| desired.timings.clone()),
-        ),
+        deadline: lifecycle::deadline(row, timings),
         outstanding: live.outstanding_work,
         waiting: refused
             .map(|(waiting, _)| waiting.clone())

@@ -9,7 +9,7 @@ use super::view::View;
 use crate::gateway::model::{Member, MemberAction};
 use crate::pool::evidence::RecordedEvidence;
 use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges};
-use crate::pool::observation::{Fault, PlacementReport, Reading};
+use crate::pool::observation::{PlacementReport, Reading};
 use crate::pool::outdated::blueprint_digest;
 use crate::pool::phase::Phase;
 use crate::pool::step::{Effect, Next, RowChange, WaitReason};
@@ -196,7 +196,7 @@ pub(super) fn still_unproven(view: View<'_>) -> Option<Next> {
     }
     match &view.seen.placement {
         Reading::Seen(report) => unproven(view, report),
-        Reading::Unknown(fault) => Some(view.wait(WaitReason::NodesUnproven, told(fault))),
+        Reading::Unknown(fault) => Some(view.wait(WaitReason::NodesUnproven, fault.to_string())),
         Reading::NotAsked => None,
     }
 }
@@ -208,12 +208,8 @@ fn unproven(view: View<'_>, report: &PlacementReport) -> Option<Next> {
     let detail = match report.faults.as_slice() {
         [] if report.clean || report.incomplete.is_some() => return None,
         [] => "its nodes could not be proven".to_owned(),
-        [only] => told(only),
-        [first, others @ ..] => format!("{}, and {} more like it", told(first), others.len()),
+        [only] => only.to_string(),
+        [first, others @ ..] => format!("{first}, and {} more like it", others.len()),
     };
     Some(view.wait(WaitReason::NodesUnproven, detail))
-}
-
-fn told(fault: &Fault) -> String {
-    format!("{}: {} ({})", fault.label, fault.detail, fault.subject)
 }

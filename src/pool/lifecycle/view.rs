@@ -82,10 +82,7 @@ impl<'a> View<'a> {
     }
 
     pub fn unknown(self, fault: &Fault) -> Next {
-        self.wait(
-            WaitReason::Unknown,
-            format!("{}: {} ({})", fault.label, fault.detail, fault.subject),
-        )
+        self.wait(WaitReason::Unknown, fault.to_string())
     }
 
     /// A member phase in which nothing of what was intended can be done.

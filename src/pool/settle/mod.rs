@@ -119,8 +119,7 @@ impl Scene<'_> {
     }
 
     fn unknown(self, fault: &Fault) -> Settled {
-        let detail = format!("{}: {} ({})", fault.label, fault.detail, fault.subject);
-        self.waits(WaitReason::Unknown, detail)
+        self.waits(WaitReason::Unknown, fault.to_string())
     }
 
     fn changed(self, to: Phase, changes: InstanceChanges) -> Settled {

@@ -183,7 +183,8 @@ fn one_planned_candidate(id: &PoolId, pool: &PoolLook, at: Timestamp, found: &mu
     }
 }
 
-/// Whether a candidate is past the deadline of its phase, or of its whole life.
+/// Whether a candidate is past the deadline of its phase, or of its whole life. Written here once more on
+/// purpose: a judge that asked the rule it judges would not see that rule give a candidate up too early.
 fn outlived(row: &RowLook, timings: &Timings, at: Timestamp) -> bool {
     let whole = 2 * timings.creating_deadline + timings.preparing_deadline + timings.validating_deadline;
     let phase = match row.phase {
