@@ -12,10 +12,7 @@ use crate::{Process, minutes, pass, seconds};
 #[tokio::test(start_paused = true)]
 async fn a_hung_instance_costs_itself_and_nobody_else() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let serving = process.serving("analytics");
     // The first to be asked hangs in everything; another one's node drifts.
     world.trouble("workload", serving[0].as_str(), Trouble::Hangs);
@@ -35,10 +32,7 @@ async fn a_hung_instance_costs_itself_and_nobody_else() {
 async fn l6_a_candidate_whose_nodes_cannot_be_proven_holds_its_own_slot_and_nothing_else() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     // What is left of the machines answers nothing about itself, for as long as it takes.
     let taken: Vec<_> = process
@@ -124,10 +118,7 @@ async fn an_effect_that_never_ends_is_given_up_and_its_executor_replaced() {
 #[tokio::test(start_paused = true)]
 async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let serving = process.serving("analytics");
     world.trouble("workload", serving[0].as_str(), Trouble::Panics);
     let victim = serving[1].clone();
@@ -156,10 +147,7 @@ async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
 async fn o01_a_process_that_dies_at_any_moment_resumes_the_same_replacement() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.nodes_of(&victim)[0].clone();
     world.drift(|name| *name == node);
@@ -207,10 +195,7 @@ async fn ticks_that_find_the_round_running_are_coalesced() {
 async fn r04_while_the_store_takes_no_write_nothing_is_done_that_needs_one() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let process = Process::with_three_serving(&world, &store).await;
     process.handle.crash().await;
 
     let faulty = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
@@ -218,10 +203,7 @@ async fn r04_while_the_store_takes_no_write_nothing_is_done_that_needs_one() {
         store: faulty.clone(),
         ..world::ports(&world, &store)
     };
-    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("b"))
-        .await
-        .unwrap();
-    let mut process = Process { handle, ports };
+    let mut process = Process::on(ports, world::settings("b")).await;
     process.converged("analytics", 3).await;
     faulty.set_read_only(true);
     let node = world.nodes_of(&process.serving("analytics")[0])[0].clone();
@@ -256,10 +238,7 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
         store: panicking.clone(),
         ..world::ports(&world, &store)
     };
-    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
-        .await
-        .unwrap();
-    let mut process = Process { handle, ports };
+    let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     process.converged("adhoc", 3).await;
     panicking.panic_on("trino/analytics");

@@ -26,6 +26,16 @@ async fn stored_epoch(store: &MemoryStore) -> Epoch {
     store.load(&pool_id()).await.unwrap().pool.epoch
 }
 
+/// Who leads now, as the gateway is told.
+async fn leader(store: &MemoryStore) -> Controller {
+    let row = store.load(&pool_id()).await.unwrap().pool;
+    Controller {
+        pool: RoutingGroup::new("analytics"),
+        epoch: row.epoch,
+        owner: row.owner,
+    }
+}
+
 fn drained(world: &World) -> usize {
     let log = world.lock().log.clone();
     log.iter().filter(|line| line.starts_with("drain ")).count()
@@ -40,10 +50,7 @@ async fn with_a_lost_suspicion(
 ) -> (Process, InstanceId) {
     world.add_pool("analytics", |_| {});
     world.add_nodes("old", 12);
-    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
-        .await
-        .unwrap();
-    let mut process = Process { handle, ports };
+    let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     let doubtful = process.serving("analytics")[0].clone();
     lose_suspicion(world, store, &doubtful).await;
@@ -67,12 +74,7 @@ async fn s9_a_suspicion_that_is_no_longer_wanted_stays_open_until_its_fence_is_a
     let (world, store) = (World::default(), world::store());
     let (process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
     let late = open_steps(&store).await.remove(0).request;
-    let owner = store.load(&pool_id()).await.unwrap().pool.owner;
-    let old = Controller {
-        pool: RoutingGroup::new("analytics"),
-        epoch: stored_epoch(&store).await,
-        owner,
-    };
+    let old = leader(&store).await;
     // It is well again, and the gateway cannot be told a higher epoch: the lost request may still arrive.
     world.calm();
     world.trouble("gateway", "configure", Trouble::Fails);
@@ -110,12 +112,7 @@ async fn s9_a_suspicion_that_lands_before_its_fence_is_adopted() {
     let (world, store) = (World::default(), world::store());
     let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
     let late = open_steps(&store).await.remove(0).request;
-    let row = store.load(&pool_id()).await.unwrap().pool;
-    let old = Controller {
-        pool: RoutingGroup::new("analytics"),
-        epoch: row.epoch,
-        owner: row.owner,
-    };
+    let old = leader(&store).await;
     world.calm();
     world.trouble("gateway", "configure", Trouble::Fails);
     pass(seconds(30)).await;
@@ -166,10 +163,7 @@ async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_anot
 #[tokio::test(start_paused = true)]
 async fn s8_a_request_that_meets_our_own_raise_is_decided_again_and_the_term_goes_on() {
     let (world, store) = (World::default(), world::store());
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &store).await;
     let serving = process.serving("analytics");
     let (doubtful, leaving) = (serving[0].clone(), serving[1].clone());
     // One drains for its node, with a query that takes its time.
@@ -279,10 +273,7 @@ async fn s8_authority_that_was_taken_without_an_answer_is_found_again() {
     faulty.set_loses_acquires(true);
     world.add_pool("analytics", |_| {});
     world.add_nodes("old", 12);
-    let handle = trino_pool_operator::actors::start(ports.clone(), world::settings("a"))
-        .await
-        .unwrap();
-    let mut process = Process { handle, ports };
+    let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     assert_eq!(stored_epoch(&store).await, Epoch::new(1));
 }

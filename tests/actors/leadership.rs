@@ -92,10 +92,7 @@ async fn r04_a_leader_whose_store_takes_no_write_yields_and_sits_out() {
         store: faulty.clone(),
         ..world::ports(&world, &store)
     };
-    let handle = trino_pool_operator::actors::start(ports.clone(), electing("a"))
-        .await
-        .unwrap();
-    let mut first = Process { handle, ports };
+    let mut first = Process::on(ports, electing("a")).await;
     first.converged("analytics", 3).await;
     let mut second = Process::start(&world, &store, electing("b")).await;
     faulty.set_read_only(true);

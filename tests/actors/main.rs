@@ -33,9 +33,21 @@ struct Process {
 
 impl Process {
     async fn start(world: &World, store: &Arc<MemoryStore>, settings: Settings) -> Self {
-        let ports = world::ports(world, store);
+        Self::on(world::ports(world, store), settings).await
+    }
+
+    async fn on(ports: Ports, settings: Settings) -> Self {
         let handle = start(ports.clone(), settings).await.unwrap();
         Self { handle, ports }
+    }
+
+    /// The one pool "analytics" of three instances, all of which serve, and machines for three more.
+    async fn with_three_serving(world: &World, store: &Arc<MemoryStore>) -> Self {
+        world.add_pool("analytics", |_| {});
+        world.add_nodes("old", 12);
+        let mut process = Self::start(world, store, world::settings("a")).await;
+        process.converged("analytics", 3).await;
+        process
     }
 
     fn status(&self) -> ProcessStatus {

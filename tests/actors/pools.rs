@@ -1,7 +1,7 @@
 //! Several pools in one process: bad input stays with its own, budgets are shared, quiet is quiet.
 
 use serde_json::json;
-use trino_pool_operator::actors::{Settings, start};
+use trino_pool_operator::actors::Settings;
 use trino_pool_operator::pool::desired::PoolMode;
 
 use crate::world::{self, World};
@@ -63,8 +63,7 @@ async fn s11_a_spec_that_the_store_cannot_hold_holds_its_pool_and_replacement_go
     let refusing = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
     let mut ports = world::ports(&world, &store);
     ports.store = refusing.clone();
-    let handle = start(ports.clone(), world::settings("a")).await.unwrap();
-    let mut process = Process { handle, ports };
+    let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     refusing.set_refuses_desired(true);
     {
@@ -177,10 +176,7 @@ async fn the_process_wide_budget_lets_pools_replace_one_after_the_other_without_
 async fn a_converged_pool_writes_nothing() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let process = Process::with_three_serving(&world, &store).await;
     pass(minutes(2)).await;
     let (log, events) = {
         let inner = world.lock();

@@ -23,10 +23,7 @@ fn kill_coordinator(world: &World, instance: &InstanceId) {
 #[tokio::test(start_paused = true)]
 async fn w20_a_replacement_takes_few_ticks_since_steps_follow_each_other_at_once() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.nodes_of(&victim)[0].clone();
     let begun = tokio::time::Instant::now();
@@ -125,10 +122,7 @@ async fn o05_a_planned_candidate_that_is_pending_does_not_keep_a_repair_waiting(
 async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.nodes_of(&victim)[0].clone();
     // A query that never ends.
@@ -174,10 +168,7 @@ async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
 #[tokio::test(start_paused = true)]
 async fn s1_what_is_left_of_a_terminal_row_is_recorded_and_deleted_and_a_stranger_only_reported() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
     let left_behind = {
         let inner = world.lock();

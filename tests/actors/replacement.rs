@@ -18,10 +18,7 @@ fn index_of(log: &[String], what: &str) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_pool_comes_up_one_candidate_after_the_other() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let _process = Process::with_three_serving(&world, &world::store()).await;
     let pods = world.lock().pods.clone();
     assert_eq!(pods.len(), 9);
     assert!(
@@ -34,10 +31,7 @@ async fn a_pool_comes_up_one_candidate_after_the_other() {
 async fn a_drifted_node_is_observed_persisted_cordoned_and_its_instance_surged_and_drained() {
     let world = World::default();
     let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &store, world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.nodes_of(&victim)[0].clone();
 
@@ -87,10 +81,7 @@ async fn a_drifted_node_is_observed_persisted_cordoned_and_its_instance_surged_a
 #[tokio::test(start_paused = true)]
 async fn k07_a_claim_that_lingers_after_its_instance_is_gone_causes_nothing_more() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
     let nodes = world.nodes_of(&victim);
     world.drift(|name| *name == nodes[0]);
@@ -191,10 +182,7 @@ async fn one_inventory_per_tick_is_shared_by_all_pools_and_lazily_made() {
 #[tokio::test(start_paused = true)]
 async fn k09_a_failing_claim_list_stops_cordons_and_evidence_and_nothing_else() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     // Candidates go here, so that none of them meets the drifted node, which named reads would show.
     world.add_nodes("a-new", 30);
     let victim = process.serving("analytics")[0].clone();
@@ -232,10 +220,7 @@ async fn k09_a_failing_claim_list_stops_cordons_and_evidence_and_nothing_else() 
 #[tokio::test(start_paused = true)]
 async fn w01c_a_gateway_outage_stops_neither_evidence_nor_protection_nor_cordons() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.nodes_of(&victim)[0].clone();
 
@@ -265,10 +250,7 @@ async fn w01c_a_gateway_outage_stops_neither_evidence_nor_protection_nor_cordons
 #[tokio::test(start_paused = true)]
 async fn a_retained_pool_keeps_its_instances_protected_and_says_so() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let process = Process::with_three_serving(&world, &world::store()).await;
     world.lock().pools.clear();
     world.lock().pods[0].do_not_disrupt = None;
     pass(minutes(1)).await;
@@ -281,10 +263,7 @@ async fn a_retained_pool_keeps_its_instances_protected_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn o06_an_empty_store_facing_live_instances_deletes_and_creates_nothing() {
     let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
-    process.converged("analytics", 3).await;
+    let process = Process::with_three_serving(&world, &world::store()).await;
     process.handle.crash().await;
 
     let before = world.lock().log.len();
