@@ -1,7 +1,7 @@
 //! The core stories, each told from many seeds: other names, other queries, another order of things, and faults
 //! drawn at every call of the operator. A failing seed prints the command that tells it again.
 //!
-//! `TPO_SEEDS=n` tells n seeds of each instead of 20; `TPO_SEED=n` tells that one.
+//! `TPO_SEEDS=n` tells n seeds of each instead of 20 (`scripts/test --all`: 200); `TPO_SEED=n` tells that one.
 
 // Everything here is a test.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -27,6 +27,9 @@ impl Onlooker for Nobody {
         false
     }
 }
+
+/// Seeds of one story between two lines that say how far it is.
+const PROGRESS_EVERY: usize = 50;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -64,7 +67,13 @@ fn tell_many(name: &str) {
         None => 1..=number("TPO_SEEDS").unwrap_or(20),
     };
     let count = seeds.clone().count();
-    let broken: Vec<String> = seeds.filter_map(|seed| tell(name, seed).err()).collect();
+    let mut broken = Vec::new();
+    for (told, seed) in (1..=count).zip(seeds) {
+        broken.extend(tell(name, seed).err());
+        if told % PROGRESS_EVERY == 0 && told < count {
+            println!("{name}: {told} of {count} seeds told, {} broken", broken.len());
+        }
+    }
     println!("{name}: {count} seeds told, {} broken", broken.len());
     assert!(
         broken.is_empty(),
