@@ -1,4 +1,4 @@
-//! A whole world in one process: Kubernetes with Karpenter, Trino, a gateway, and clients.
+//! A whole world in one process: Kubernetes with Karpenter, and the traffic on it: Trino, a gateway, and clients.
 //!
 //! Its parts are plain synchronous structs: time comes from the `now` they are given, randomness from the
 //! generator they are given, and each answers whole HTTP requests. They are joined by `world`, behind which
@@ -11,5 +11,6 @@ pub mod gateway;
 pub mod invariants;
 pub mod kube;
 pub mod scenario;
+pub mod traffic;
 pub mod trino;
 pub mod world;

@@ -62,10 +62,10 @@ impl WorldLook {
         let mut epochs = BTreeMap::new();
         for name in world.options().pool_names() {
             let group = RoutingGroup::new(name.clone());
-            for view in world.gateway.members(&name, at) {
+            for view in world.traffic.gateway.members(&name, at) {
                 members.insert((group.clone(), view.member.instance_id.clone()), view.member);
             }
-            if let Some(pool) = world.gateway.pool(&name) {
+            if let Some(pool) = world.traffic.gateway.pool(&name) {
                 epochs.insert(group, pool.controller_epoch);
             }
         }
@@ -81,12 +81,13 @@ impl WorldLook {
                 .cloned()
                 .collect(),
             processes: world
+                .traffic
                 .trino
                 .processes(at)
                 .into_iter()
                 .map(|process| process.coordinator)
                 .collect(),
-            ended: world.trino.ended().to_vec(),
+            ended: world.traffic.trino.ended().to_vec(),
             nodes: nodes
                 .iter()
                 .map(|node| {
@@ -98,8 +99,8 @@ impl WorldLook {
                     (j::uid(node).to_owned(), look)
                 })
                 .collect(),
-            cancelled: world.cancelled(),
-            clients: world.clients.counts(),
+            cancelled: world.traffic.cancelled(),
+            clients: world.traffic.clients.counts(),
         }
     }
 

@@ -416,7 +416,7 @@ fn verdict(
 }
 
 fn count_world(world: &World, report: &mut ScenarioReport) {
-    let clients = world.clients.counts();
+    let clients = world.traffic.clients.counts();
     report.queries = Queries {
         started: clients.started,
         finished: clients.finished,
@@ -437,6 +437,7 @@ fn count_world(world: &World, report: &mut ScenarioReport) {
     // Statements and their pages are the clients'; everything else at the gateway is ours.
     let of_clients = |route: &str| route.ends_with(" statement") || route.ends_with(" query");
     report.gateway_requests = world
+        .traffic
         .gateway
         .requests()
         .iter()

@@ -438,7 +438,7 @@ impl Stage {
     fn frame(&self) -> Frame {
         let status = self.status();
         let (kube, clients, running, nodes, pods) = self.parts.world.peek(|world| {
-            let (clients, running) = (world.clients.counts(), world.clients.in_flight());
+            let (clients, running) = (world.traffic.clients.counts(), world.traffic.clients.in_flight());
             let pods = world.kube.pods();
             (world.kube.counts(), clients, running, world.kube.nodes(), pods)
         });

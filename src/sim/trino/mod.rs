@@ -8,6 +8,7 @@
 mod pages;
 mod process;
 mod query;
+pub mod server;
 mod sql;
 
 use std::collections::BTreeMap;

@@ -82,7 +82,7 @@ impl World {
     pub fn start_clients(&mut self) {
         for pool in self.options.pool_names() {
             for _ in 0..self.options.clients {
-                self.clients.add(&pool, self.now);
+                self.traffic.clients.add(&pool, self.now);
             }
         }
     }
@@ -165,7 +165,11 @@ impl World {
     pub fn restart_behind(&mut self, instance: &str) -> Result<(), AdminError> {
         let pod = self.coordinator_pod(instance)?;
         let now = self.now;
-        if self.trino.restart_behind(j::uid(&pod), now, &mut self.rng) {
+        if self
+            .traffic
+            .trino
+            .restart_behind(j::uid(&pod), now, &mut self.rng)
+        {
             Ok(())
         } else {
             Err(AdminError::NoSuch(format!("coordinator process of {instance}")))
@@ -174,13 +178,8 @@ impl World {
 
     /// From now on, how an instance's coordinator behaves.
     pub fn misbehave(&mut self, instance: &str, behaviour: Behaviour) {
-        self.behaviours.insert(instance.to_owned(), behaviour);
+        self.traffic.misbehave(instance, behaviour);
         self.synced = None;
-    }
-
-    /// How the next instance whose coordinator is first seen behaves. Several calls line up.
-    pub fn misbehave_next(&mut self, behaviour: Behaviour) {
-        self.next_behaviours.push_back(behaviour);
     }
 
     /// Every pod of an instance, by name.

@@ -100,7 +100,7 @@ impl Story {
 
     fn active(&self) -> usize {
         self.world.peek(|world| {
-            let members = world.gateway.members("analytics", world.now());
+            let members = world.traffic.gateway.members("analytics", world.now());
             members
                 .iter()
                 .filter(|view| view.member.phase == MemberPhase::Active)
@@ -145,10 +145,10 @@ impl Story {
     }
 
     async fn end(self) -> (Counts, Trace) {
-        self.world.with(|world| world.clients.wind_down());
+        self.world.with(|world| world.traffic.clients.wind_down());
         self.pass(90).await;
         assert_eq!(self.violations(), []);
-        let counts = self.world.peek(|world| world.clients.counts());
+        let counts = self.world.peek(|world| world.traffic.clients.counts());
         self.operator.stop().await;
         (counts, self.injector.trace())
     }
@@ -265,9 +265,9 @@ async fn without_the_feature_a_drift_loses_queries() {
     story.pass(30).await;
     story.world.with(World::drift_all).unwrap();
     story.pass(180).await;
-    let counts = story.world.peek(|world| world.clients.counts());
+    let counts = story.world.peek(|world| world.traffic.clients.counts());
     assert!(counts.failed > 0, "{counts:?}");
-    let ended = story.world.peek(|world| world.trino.ended().to_vec());
+    let ended = story.world.peek(|world| world.traffic.trino.ended().to_vec());
     assert!(ended.iter().any(|process| !process.live_queries.is_empty()));
     story.operator.stop().await;
 }
@@ -283,7 +283,7 @@ async fn g01_the_last_active_member_is_never_drained_for_a_candidate_that_cannot
     .await;
     story.serve().await;
     story.world.with(|world| {
-        world.misbehave_next(Behaviour {
+        world.traffic.misbehave_next(Behaviour {
             never_starts: true,
             ..Behaviour::default()
         });

@@ -1,4 +1,4 @@
-//! The joined world: a cluster, the coordinators in it, a gateway in front of them, and its clients.
+//! The joined world: a simulated cluster, and the traffic on it.
 //!
 //! ```text
 //!   clients ──▶ gateway ──▶ coordinators (processes) ◀── pods ── cluster (+ Karpenter)
@@ -14,16 +14,13 @@ mod clock;
 mod options;
 mod paced;
 mod ports;
-mod processes;
 mod serve;
 mod shared;
 mod transport;
 
-use std::collections::{BTreeMap, VecDeque};
-
 use bytes::Bytes;
-use http::{Method, Request, Response};
-use jiff::{SignedDuration, Timestamp};
+use http::{Request, Response};
+use jiff::Timestamp;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -37,13 +34,11 @@ pub use shared::SharedWorld;
 pub use transport::{CoordinatorTransport, GatewayTransport};
 
 use crate::gateway::pooled::secret::Secret;
-use crate::sim::clients::Clients;
+use crate::sim::gateway::GatewayOptions;
 use crate::sim::gateway::faults::Reply;
-use crate::sim::gateway::{GatewayOptions, GatewaySim, Upstream};
 use crate::sim::kube::KubeSim;
 use crate::sim::kube::server::KubeHost;
-use crate::sim::trino::{Behaviour, TrinoSim};
-use crate::trino::http::PROBE_USER;
+use crate::sim::traffic::Traffic;
 
 /// The admin token of the simulated gateway.
 pub const ADMIN_TOKEN: &str = "simulated-gateway-admin-token-0123456789";
@@ -53,21 +48,11 @@ pub const ADMIN_TOKEN: &str = "simulated-gateway-admin-token-0123456789";
 pub struct World {
     /// Kubernetes and Karpenter.
     pub kube: KubeSim,
-    /// Coordinator processes.
-    pub trino: TrinoSim,
-    /// The gateway.
-    pub gateway: GatewaySim,
-    /// Its clients.
-    pub clients: Clients,
+    /// Coordinators, gateway and clients.
+    pub traffic: Traffic,
     now: Timestamp,
     rng: ChaCha8Rng,
     options: WorldOptions,
-    behaviours: BTreeMap<String, Behaviour>,
-    next_behaviours: VecDeque<Behaviour>,
-    monitored_at: Timestamp,
-    probes: u64,
-    probes_answered: bool,
-    cancelled: u64,
     /// The revision of the cluster's objects that the processes follow.
     synced: Option<u64>,
 }
@@ -82,20 +67,21 @@ impl World {
             terminal_retention: options.terminal_retention,
             ..GatewayOptions::new(Secret::new(ADMIN_TOKEN))
         };
+        let kube = KubeSim::new(options.kube.clone(), part(), now);
+        let traffic = Traffic::new(
+            gateway,
+            part(),
+            options.client.clone(),
+            options.behaviour.clone(),
+            options.monitor_interval,
+            now,
+        );
         let mut world = Self {
-            kube: KubeSim::new(options.kube.clone(), part(), now),
-            trino: TrinoSim::default(),
-            gateway: GatewaySim::new(gateway, part()),
-            clients: Clients::new(options.client.clone()),
+            kube,
+            traffic,
             now,
             rng: part(),
             options,
-            behaviours: BTreeMap::new(),
-            next_behaviours: VecDeque::new(),
-            monitored_at: now,
-            probes: 0,
-            probes_answered: true,
-            cancelled: 0,
             synced: None,
         };
         world.furnish()?;
@@ -122,30 +108,7 @@ impl World {
         let now = self.now;
         self.kube.step(now, &mut self.rng);
         self.sync_processes();
-        self.trino.step(now);
-        let due = SignedDuration::try_from(self.options.monitor_interval).unwrap_or(SignedDuration::MAX);
-        if now.duration_since(self.monitored_at) >= due {
-            self.monitored_at = now;
-            self.gateway.monitor(&mut Reach {
-                trino: &mut self.trino,
-                now,
-            });
-        }
-        let Self {
-            gateway,
-            trino,
-            clients,
-            rng,
-            ..
-        } = self;
-        clients.step(
-            now,
-            rng,
-            &mut |request| match gateway.exchange(request, now, &mut Reach { trino, now }) {
-                Reply::Answer { response, .. } => Some(response),
-                Reply::Silence => None,
-            },
-        );
+        self.traffic.step(now, &mut self.rng);
     }
 
     /// Processes follow the pods; readiness follows the processes.
@@ -153,72 +116,21 @@ impl World {
         let revision = self.kube.revision();
         if self.synced != Some(revision) {
             self.synced = Some(revision);
-            self.start_and_end_processes();
+            self.traffic.follow(&self.kube, self.now, &mut self.rng);
         }
-        for process in self.trino.processes(self.now) {
+        for process in self.traffic.trino.processes(self.now) {
             self.kube.set_container_ready(&process.pod, process.ready);
         }
     }
 
-    fn start_and_end_processes(&mut self) {
-        let Self {
-            kube,
-            behaviours,
-            next_behaviours,
-            options,
-            ..
-        } = self;
-        let running = processes::running(kube, &mut |instance| {
-            if !behaviours.contains_key(instance) {
-                let behaviour = next_behaviours
-                    .pop_front()
-                    .unwrap_or_else(|| options.behaviour.clone());
-                behaviours.insert(instance.to_owned(), behaviour);
-            }
-            behaviours.get(instance).cloned().unwrap_or_default()
-        });
-        self.trino.sync(running, self.now, &mut self.rng);
-    }
-
     /// One request to the gateway, as its sender experiences it.
     pub fn gateway_exchange(&mut self, request: &Request<Bytes>) -> Reply {
-        let mut reach = Reach {
-            trino: &mut self.trino,
-            now: self.now,
-        };
-        self.gateway.exchange(request, self.now, &mut reach)
+        self.traffic.gateway_exchange(request, self.now)
     }
 
     /// One request to whoever listens at `host` (`host:port`); `None` when nobody does.
     pub fn coordinator_exchange(&mut self, host: &str, request: &Request<Bytes>) -> Option<Response<Bytes>> {
-        self.probes += 1;
-        if !self.probes_answered {
-            return None;
-        }
-        let query = request.uri().path().split('/').nth(4);
-        if request.method() == Method::DELETE
-            && query.and_then(|id| self.trino.owner_of(id)) != Some(PROBE_USER)
-        {
-            self.cancelled += 1;
-        }
-        self.trino.handle(host, request, self.now)
-    }
-
-    /// Queries of somebody else that were cancelled past the gateway.
-    #[must_use]
-    pub const fn cancelled(&self) -> u64 {
-        self.cancelled
-    }
-
-    /// Whether coordinators can be reached past the gateway: not while the operator's own network fails.
-    pub const fn answer_probes(&mut self, answered: bool) {
-        self.probes_answered = answered;
-    }
-
-    /// Requests that were sent to coordinators past the gateway: probes.
-    #[must_use]
-    pub const fn probes(&self) -> u64 {
-        self.probes
+        self.traffic.coordinator_exchange(host, request, self.now)
     }
 }
 
@@ -229,19 +141,6 @@ impl KubeHost for World {
 
     fn now(&self) -> Timestamp {
         self.now
-    }
-}
-
-/// The gateway's way to the coordinators.
-struct Reach<'a> {
-    trino: &'a mut TrinoSim,
-    now: Timestamp,
-}
-
-impl Upstream for Reach<'_> {
-    fn exchange(&mut self, origin: &str, request: &Request<Bytes>) -> Option<Response<Bytes>> {
-        let host = origin.strip_prefix("http://")?;
-        self.trino.handle(host, request, self.now)
     }
 }
 

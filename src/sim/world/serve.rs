@@ -4,19 +4,11 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::SharedWorld;
-use super::transport::host;
-use crate::sim::{gateway, kube};
-
-/// Longest request body that is read, in bytes.
-const MAX_REQUEST: usize = 16 * 1024 * 1024;
+use crate::sim::{gateway, kube, trino};
 
 /// Where the faces of a world are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +45,8 @@ impl SharedWorld {
             gateway_world.with(|world| world.gateway_exchange(&request))
         });
         let trino_world = self.clone();
-        let trino = Router::new().fallback(move |request: http::Request<Body>| {
-            let world = trino_world.clone();
-            async move { coordinator(&world, request).await }
+        let trino = trino::server::router(move |host, request| {
+            trino_world.with(|world| world.coordinator_exchange(host, request))
         });
         let mut tasks = Vec::new();
         let kube = listen(kube::server::router(self.kube_face()), &mut tasks).await?;
@@ -77,20 +68,4 @@ async fn listen(router: Router, tasks: &mut Vec<JoinHandle<()>>) -> std::io::Res
         }
     }));
     Ok(address)
-}
-
-/// Nothing listens there: the connection breaks, which is all that one shared port can show of it.
-async fn coordinator(world: &SharedWorld, request: http::Request<Body>) -> Response {
-    let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_REQUEST).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
-    };
-    let request = http::Request::from_parts(parts, body);
-    let host = host(&request);
-    match world.with(|world| world.coordinator_exchange(&host, &request)) {
-        Some(answer) => answer.map(Body::from),
-        None => Response::new(Body::from_stream(futures::stream::once(async {
-            Err::<Bytes, _>(std::io::Error::other("nothing listens there"))
-        }))),
-    }
 }

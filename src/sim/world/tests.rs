@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::*;
 use crate::clock::Clock;
 use crate::pool::ids::{InstanceId, Namespace, RoutingGroup};
@@ -45,8 +47,8 @@ async fn the_production_clients_reach_every_part_of_a_world_in_process() {
     world.with(|world| {
         let asked = world.kube.log().counts_of("operator");
         assert_eq!(asked["LIST trinopools"], 1);
-        assert_eq!(world.gateway.requests().values().sum::<u64>(), 1);
-        assert_eq!(world.probes(), 1);
+        assert_eq!(world.traffic.gateway.requests().values().sum::<u64>(), 1);
+        assert_eq!(world.traffic.probes(), 1);
     });
 }
 

@@ -6,6 +6,7 @@ use http::{Request, Response};
 
 use super::SharedWorld;
 use crate::sim::gateway::faults::Reply;
+use crate::sim::trino::server::addressee;
 use crate::transport::{Transport, TransportError};
 
 /// Reaches the simulated gateway.
@@ -36,20 +37,9 @@ pub struct CoordinatorTransport(pub SharedWorld);
 #[async_trait]
 impl Transport for CoordinatorTransport {
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, TransportError> {
-        let host = host(&request);
+        let host = addressee(&request);
         self.0
             .with(|world| world.coordinator_exchange(&host, &request))
             .ok_or_else(|| TransportError::NotConnected(format!("nothing listens at {host}")))
     }
-}
-
-/// Who is asked: the Host header, else the URL's own authority.
-pub(super) fn host<B>(request: &Request<B>) -> String {
-    request
-        .headers()
-        .get(http::header::HOST)
-        .and_then(|value| value.to_str().ok())
-        .or_else(|| request.uri().authority().map(http::uri::Authority::as_str))
-        .unwrap_or_default()
-        .to_owned()
 }

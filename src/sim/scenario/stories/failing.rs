@@ -94,13 +94,13 @@ async fn probe_blackout(stage: &mut Stage) -> Result<(), Broken> {
     stage.settle().await?;
     let all = stage.world(|world| world.instances(None).len());
     stage.say("no probe reaches any coordinator");
-    stage.world(|world| world.answer_probes(false));
+    stage.world(|world| world.traffic.answer_probes(false));
     stage.pass(minutes(20)).await?;
     stage.expect("everything serves, nobody is suspected", |scene| {
         scene.in_phase(Phase::Serving).len() == all && scene.store.rows().count() == all
     })?;
     stage.say("probes arrive again");
-    stage.world(|world| world.answer_probes(true));
+    stage.world(|world| world.traffic.answer_probes(true));
     stage.pass(minutes(3)).await
 }
 
@@ -109,7 +109,7 @@ async fn repair_while_candidate_pending(stage: &mut Stage) -> Result<(), Broken>
     let (instance, _) = first_instance(stage)?;
     stage.say("every node drifts, and the next candidate never starts");
     stage.world(|world| {
-        world.misbehave_next(Behaviour {
+        world.traffic.misbehave_next(Behaviour {
             never_starts: true,
             ..Behaviour::default()
         });

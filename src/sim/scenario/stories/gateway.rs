@@ -47,13 +47,14 @@ async fn lost_response(stage: &mut Stage, path_end: &'static str) -> Result<(), 
     ));
     stage.world(|world| {
         world
+            .traffic
             .gateway
             .faults
             .lose_next(Loss::Response, Method::POST, path_end);
         world.drift_all()
     })?;
     replaced(stage, all, minutes(40)).await?;
-    let lost = stage.world(|world| world.gateway.faults.pending_losses() == 0);
+    let lost = stage.world(|world| world.traffic.gateway.faults.pending_losses() == 0);
     if lost {
         Ok(())
     } else {
@@ -72,6 +73,7 @@ async fn admission_retirement_race(stage: &mut Stage) -> Result<(), Broken> {
         // Long enough for the onlooker to see it: each try costs the operator a round.
         for _ in 0..4 {
             world
+                .traffic
                 .gateway
                 .faults
                 .lose_next(Loss::Request, Method::POST, "/admit");
@@ -102,7 +104,7 @@ async fn gateway_outage(stage: &mut Stage) -> Result<(), Broken> {
     let all = stage.world(|world| world.instances(None).len());
     stage.say("the gateway does not answer the operator any more; every node drifts");
     stage.world(|world| {
-        world.gateway.faults.outage = Outage::Silent;
+        world.traffic.gateway.faults.outage = Outage::Silent;
         world.drift_all()
     })?;
     evidence(stage, all).await?;
@@ -116,6 +118,6 @@ async fn gateway_outage(stage: &mut Stage) -> Result<(), Broken> {
         scene.in_phase(Phase::Serving).len() == all
     })?;
     stage.say("the gateway answers again");
-    stage.world(|world: &mut World| world.gateway.faults.outage = Outage::None);
+    stage.world(|world: &mut World| world.traffic.gateway.faults.outage = Outage::None);
     replaced(stage, all, minutes(40)).await
 }

@@ -1,7 +1,9 @@
 //! From pods to processes: which coordinator containers run now, how they are reached, and which workers
-//! they see. Read from the cluster's objects alone, as the kubelet, DNS and Trino's discovery would.
+//! they see. Read from a cluster's objects alone, as the kubelet, DNS and Trino's discovery would, whether the
+//! cluster is simulated or real.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -15,20 +17,38 @@ use crate::sim::trino::{Behaviour, RunningCoordinator};
 /// Port of a container that declares none.
 const DEFAULT_PORT: u64 = 8080;
 
+/// A cluster's objects as they are now, whichever cluster it is.
+pub trait Objects {
+    /// All of a resource, by namespace and name.
+    fn objects(&self, resource: Resource) -> Vec<Arc<Value>>;
+    /// One of them.
+    fn object(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+}
+
+impl Objects for KubeSim {
+    fn objects(&self, resource: Resource) -> Vec<Arc<Value>> {
+        Self::objects(self, resource)
+    }
+
+    fn object(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        Self::object(self, resource, namespace, name)
+    }
+}
+
 /// How an instance's coordinator behaves, by instance id.
 pub(super) type Behaviours<'a> = &'a mut dyn FnMut(&str) -> Behaviour;
 
 /// Every coordinator container that runs, by namespace and pod name.
-pub(super) fn running(kube: &KubeSim, behaviour: Behaviours<'_>) -> Vec<RunningCoordinator> {
-    let pods = kube.objects(Resource::Pods);
+pub(super) fn running(cluster: &impl Objects, behaviour: Behaviours<'_>) -> Vec<RunningCoordinator> {
+    let pods = cluster.objects(Resource::Pods);
     let workers = workers(&pods);
-    let services = kube.objects(Resource::Services);
+    let services = cluster.objects(Resource::Services);
     pods.iter()
         .filter(|pod| j::label(pod, LABEL_COMPONENT) == Some(COORDINATOR))
         .filter_map(|pod| {
             let container = container(pod)?;
             let instance = j::label(pod, LABEL_INSTANCE)?;
-            let config = config(kube, pod);
+            let config = config(cluster, pod);
             Some(RunningCoordinator {
                 pod: j::uid(pod).to_owned(),
                 container: j::text(container, &["containerID"])?.to_owned(),
@@ -126,12 +146,12 @@ fn version(container: &Value) -> String {
 }
 
 /// The ConfigMap that the pod mounts as its configuration.
-fn config(kube: &KubeSim, pod: &Value) -> Option<std::sync::Arc<Value>> {
+fn config(cluster: &impl Objects, pod: &Value) -> Option<Arc<Value>> {
     let volume = j::items(pod, &["spec", "volumes"])
         .iter()
         .find(|volume| j::text(volume, &["name"]) == Some(CONFIG_VOLUME))?;
     let name = j::text(volume, &["configMap", "name"])?;
-    kube.object(Resource::ConfigMaps, j::namespace(pod), name)
+    cluster.object(Resource::ConfigMaps, j::namespace(pod), name)
 }
 
 /// The catalogs that it configures.
