@@ -29,6 +29,10 @@ test *ARGS:
 test-all:
     scripts/test --all
 
+# a real Kubernetes control plane with Karpenter, for tests: build, up, down, status
+control-plane *ARGS:
+    scripts/control-plane {{ ARGS }}
+
 # show the operator at work in a simulated world
 simulate *ARGS:
     cargo run --release -- simulate {{ ARGS }}
