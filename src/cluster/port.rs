@@ -246,7 +246,7 @@ pub trait Cluster: Send + Sync + 'static {
         name: &ObjectName,
     ) -> Result<Lookup<LeaseFacts>, ClusterError>;
 
-    /// Creates the Lease (`expected` = None) or replaces that exact version of it.
+    /// Creates the Lease (`expected` = None) or replaces that exact version of it; one that is gone stays gone.
     async fn put_lease(
         &self,
         namespace: &Namespace,

@@ -439,27 +439,35 @@ impl Cluster for KubernetesCluster {
         expected: Option<&ResourceVersion>,
         lease: &LeaseFacts,
     ) -> Result<Written, ClusterError> {
-        let mut body = json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name.as_str(), "namespace": namespace.as_str()},
-            "spec": decode::encode_lease_spec(lease),
-        });
-        let (method, path) = match expected {
-            None => (Method::POST, LEASES.all(Some(namespace))),
-            Some(version) => {
-                if version.is_empty() {
-                    // Kubernetes takes an empty version for "whatever stands there".
-                    return Ok(Written::Conflict("no version to replace".to_owned()));
-                }
-                if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-                    metadata.insert("resourceVersion".to_owned(), json!(version.as_str()));
-                }
-                (Method::PUT, LEASES.one(Some(namespace), name.as_str()))
-            }
+        let spec = decode::encode_lease_spec(lease);
+        let Some(version) = expected else {
+            let body = json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name.as_str(), "namespace": namespace.as_str()},
+                "spec": spec,
+            });
+            let path = LEASES.all(Some(namespace));
+            return self
+                .write(Lane::Lease, Method::POST, LEASES, &path, Content::Json, &body)
+                .await;
         };
-        self.write(Lane::Lease, method, LEASES, &path, Content::Json, &body)
-            .await
+        if version.is_empty() {
+            // Kubernetes takes an empty version for "whatever stands there".
+            return Ok(Written::Conflict("no version to replace".to_owned()));
+        }
+        // A patch of every field, not a PUT: that creates a Lease that is not there, whatever version it names.
+        let body = json!({"metadata": {"resourceVersion": version.as_str()}, "spec": spec});
+        let path = LEASES.one(Some(namespace), name.as_str());
+        self.write(
+            Lane::Lease,
+            Method::PATCH,
+            LEASES,
+            &path,
+            Content::MergePatch,
+            &body,
+        )
+        .await
     }
 
     fn hints(&self, claims: bool) -> BoxStream<'static, Hint> {

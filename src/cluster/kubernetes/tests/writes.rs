@@ -348,7 +348,7 @@ async fn a_lease_is_created_once_and_then_replaced_by_version() {
     let seen = scripted.log().pop().unwrap();
     assert_eq!(
         seen.line(),
-        "PUT /apis/coordination.k8s.io/v1/namespaces/trino/leases/leader"
+        "PATCH /apis/coordination.k8s.io/v1/namespaces/trino/leases/leader"
     );
     assert_eq!(seen.body["metadata"]["resourceVersion"], "8");
     assert_eq!(seen.body["spec"]["renewTime"], "2031-01-01T00:00:00.000000Z");

@@ -149,6 +149,10 @@ impl KubeSim {
                 let object = write::create(&mut self.store, target, body, now, &mut self.rng)?;
                 Ok(answer(StatusCode::CREATED, &object))
             }
+            Verb::Update if write::makes_anew(&self.store, target) => {
+                let object = write::create_by_update(&mut self.store, target, body, now, &mut self.rng)?;
+                Ok(answer(StatusCode::CREATED, &object))
+            }
             Verb::Update => Ok(answer(
                 StatusCode::OK,
                 &*write::update(&mut self.store, target, body)?,

@@ -60,21 +60,54 @@ pub(crate) fn create(
         })
 }
 
+/// Whether a replacement of the target creates it: it is not there, and its kind allows that
+/// (`AllowCreateOnUpdate` in the strategies of k8s.io/kubernetes's pkg/registry).
+pub(crate) fn makes_anew(store: &Store, target: &Target) -> bool {
+    let allowed = match target.resource {
+        Resource::Leases | Resource::Services | Resource::Events => true,
+        Resource::Namespaces
+        | Resource::Nodes
+        | Resource::Pods
+        | Resource::ConfigMaps
+        | Resource::Deployments
+        | Resource::ReplicaSets
+        | Resource::NodeClaims
+        | Resource::NodePools
+        | Resource::TrinoPools
+        | Resource::CustomResourceDefinitions => false,
+    };
+    let name = target.name.as_deref().unwrap_or_default();
+    allowed && target.subresource.is_none() && store.get(target.resource, &target.namespace, name).is_none()
+}
+
+/// Creates the object in `body`, which was meant to replace one that is not there. The version that it names
+/// protects it from nothing; a UID does.
+pub(crate) fn create_by_update(
+    store: &mut Store,
+    target: &Target,
+    body: &[u8],
+    now: Timestamp,
+    rng: &mut ChaCha8Rng,
+) -> Result<Arc<Value>, ApiError> {
+    let object = parse(body)?;
+    check_name(target, &object)?;
+    let uid = j::uid(&object);
+    if !uid.is_empty() {
+        return Err(uid_conflict(target, uid, ""));
+    }
+    create(store, target, body, now, rng)
+}
+
 /// Replaces an object by the one in `body`.
 pub(crate) fn update(store: &mut Store, target: &Target, body: &[u8]) -> Result<Arc<Value>, ApiError> {
     let new = parse(body)?;
     check_kind(target, &new)?;
+    check_name(target, &new)?;
     let name = target.name.as_deref().unwrap_or_default();
-    if j::name(&new) != name {
-        return Err(ApiError::BadRequest(format!(
-            "the name of the object ({}) does not match the name on the URL ({name})",
-            j::name(&new)
-        )));
-    }
     let old = super::read::get(store, target)?;
     let uid = j::uid(&new);
     if !uid.is_empty() && uid != j::uid(&old) {
-        return Err(uid_precondition(target.resource, name, uid, &old));
+        return Err(uid_conflict(target, uid, j::uid(&old)));
     }
     match version(&new) {
         Some(said) if Some(said) != version(&old) => return Err(ApiError::modified(target.resource, name)),
@@ -193,7 +226,7 @@ pub(crate) fn delete(
     let name = target.name.as_deref().unwrap_or_default();
     let uid = j::text(&options, &["preconditions", "uid"]).unwrap_or_default();
     if !uid.is_empty() && uid != j::uid(&old) {
-        return Err(uid_precondition(target.resource, name, uid, &old));
+        return Err(uid_conflict(target, uid, j::uid(&old)));
     }
     let wanted = j::text(&options, &["preconditions", "resourceVersion"]);
     if let Some(wanted) = wanted
@@ -260,17 +293,6 @@ fn orphan(store: &mut Store, owner: &str) {
     }
 }
 
-fn uid_precondition(resource: Resource, name: &str, said: &str, old: &Value) -> ApiError {
-    ApiError::Conflict {
-        resource,
-        name: name.to_owned(),
-        why: format!(
-            "Precondition failed: UID in precondition: {said}, UID in object meta: {}",
-            j::uid(old)
-        ),
-    }
-}
-
 fn version(object: &Value) -> Option<&str> {
     j::text(object, &["metadata", "resourceVersion"]).filter(|version| !version.is_empty())
 }
@@ -294,6 +316,25 @@ fn check_kind(target: &Target, object: &Value) -> Result<(), ApiError> {
         )));
     }
     Ok(())
+}
+
+fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let name = target.name.as_deref().unwrap_or_default();
+    if j::name(object) == name {
+        return Ok(());
+    }
+    Err(ApiError::BadRequest(format!(
+        "the name of the object ({}) does not match the name on the URL ({name})",
+        j::name(object)
+    )))
+}
+
+fn uid_conflict(target: &Target, said: &str, is: &str) -> ApiError {
+    ApiError::Conflict {
+        resource: target.resource,
+        name: target.name.clone().unwrap_or_default(),
+        why: format!("Precondition failed: UID in precondition: {said}, UID in object meta: {is}"),
+    }
 }
 
 fn require_namespace(store: &Store, namespace: &str) -> Result<(), ApiError> {
