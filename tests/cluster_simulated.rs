@@ -15,9 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::Request;
 use kube::Client;
-use kube::client::Body;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
@@ -32,7 +30,7 @@ use trino_pool_operator::sim::kube::server::{Face, Pulse, Solo};
 use trino_pool_operator::sim::kube::{Fault, FaultRule, KubeOptions, KubeSim, Resource, Verb};
 
 use cluster_suite::objects::instance;
-use cluster_suite::outsider::{ClusterDriver, create, namespace};
+use cluster_suite::outsider::{self, ClusterDriver, create, namespace};
 
 /// The outsider of a simulated cluster.
 struct SimDriver {
@@ -54,19 +52,7 @@ impl SimDriver {
 #[async_trait]
 impl ClusterDriver for SimDriver {
     async fn request(&self, method: &str, path: &str, content: &str, body: Option<&Value>) -> (u16, Value) {
-        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", content);
-        let response = self
-            .admin
-            .send(request.body(Body::from(bytes)).unwrap())
-            .await
-            .unwrap();
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect_bytes().await.unwrap();
-        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        outsider::ask(&self.admin, method, path, content, body).await
     }
 
     async fn compact(&self) {
@@ -120,7 +106,7 @@ async fn simulated() -> (KubernetesCluster, SimDriver) {
     (cluster, driver)
 }
 
-cluster_suite::all_cluster_stories!(crate::simulated());
+cluster_suite::all_cluster_stories!(async { Some(crate::simulated().await) });
 
 #[tokio::test]
 async fn a_kind_that_is_not_served_is_told_from_an_object_that_is_not_there() {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use serde_json::{Value, json};
+use serde_json::json;
 use trino_pool_operator::cluster::port::{Cluster, Hint};
 
+use super::claims::claim;
 use super::outsider::{ClusterDriver, create, namespace};
 use super::pools::pool;
 
@@ -26,12 +27,6 @@ async fn seen(hints: &mut BoxStream<'static, Hint>, driver: &dyn ClusterDriver, 
         }
     }
     panic!("no hint at {missing:?}");
-}
-
-fn claim(name: &str) -> Value {
-    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name}, "spec": {
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}})
 }
 
 const ALL: [Hint; 3] = [Hint::Pool, Hint::Pod, Hint::Claim];

@@ -1,6 +1,9 @@
 //! Somebody else with an administrator's hands: makes, changes and deletes objects past the port.
 
 use async_trait::async_trait;
+use http::Request;
+use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
 use trino_pool_operator::pool::ids::Namespace;
 
@@ -10,7 +13,8 @@ pub trait ClusterDriver: Send + Sync {
     /// One request as an administrator: HTTP status and JSON body (`null` when it is none).
     async fn request(&self, method: &str, path: &str, content: &str, body: Option<&Value>) -> (u16, Value);
 
-    /// Makes old versions unreadable: continue tokens and watches that began before it expire.
+    /// Makes old versions unreadable, now or within seconds: continue tokens and watches that began before it
+    /// expire.
     async fn compact(&self);
 
     /// Lets controllers act, and time pass.
@@ -18,6 +22,28 @@ pub trait ClusterDriver: Send + Sync {
 
     /// A name that no other story uses.
     fn unique(&self, stem: &str) -> String;
+}
+
+/// What [`ClusterDriver::request`] does, through any client.
+pub async fn ask(
+    client: &Client,
+    method: &str,
+    path: &str,
+    content: &str,
+    body: Option<&Value>,
+) -> (u16, Value) {
+    let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content);
+    let response = client
+        .send(request.body(Body::from(bytes)).unwrap())
+        .await
+        .unwrap();
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect_bytes().await.unwrap();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
 /// How often something that controllers do is waited for.
