@@ -65,6 +65,7 @@ macro_rules! all_cluster_stories {
                 k14_protection_repairs_one_annotation_and_nothing_else,
                 a_terminating_pod_is_still_listed,
                 ownership_leads_from_pod_to_deployment_by_uid,
+                during_a_roll_two_sets_own_pods_of_one_deployment,
             }
             pools {
                 a_status_replaces_and_never_touches_the_spec,

@@ -1,7 +1,7 @@
 //! Pods: protection, termination, and whose they are.
 
 use serde_json::{Value, json};
-use trino_pool_operator::cluster::facts::PodFacts;
+use trino_pool_operator::cluster::facts::{OwnerRef, PodFacts};
 use trino_pool_operator::cluster::port::{Cluster, Created, Written};
 use trino_pool_operator::pool::ids::{InstanceId, Namespace, ObjectName};
 
@@ -127,7 +127,7 @@ pub async fn ownership_leads_from_pod_to_deployment_by_uid(
     let [set] = workload.replica_sets.as_slice() else {
         panic!("{:?}", workload.replica_sets);
     };
-    let controller = |owners: &[trino_pool_operator::cluster::facts::OwnerRef]| {
+    let controller = |owners: &[OwnerRef]| {
         let owner = owners.iter().find(|owner| owner.controller).unwrap();
         assert_eq!(owner.group(), "apps");
         (owner.kind.clone(), owner.name.clone(), owner.uid.clone())
@@ -155,4 +155,46 @@ pub async fn ownership_leads_from_pod_to_deployment_by_uid(
             Some("example/trino:483")
         );
     }
+}
+
+pub async fn during_a_roll_two_sets_own_pods_of_one_deployment(
+    cluster: &dyn Cluster,
+    driver: &dyn ClusterDriver,
+) {
+    let space = namespace(driver).await;
+    let labels = json!({"trinopool.dev/instance": "cell-3"});
+    let manifest = deployment(json!({
+        "metadata": {"name": "cell-3-worker", "namespace": space.as_str(), "labels": labels},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "trino", "image": "example/trino:483"}]}}},
+    }));
+    cluster.create(&manifest).await.unwrap();
+    let instance = InstanceId::from("cell-3");
+    let seen = async |pods: usize, sets: usize| {
+        let workload = cluster.workload(&space, &instance).await.unwrap();
+        (workload.pods.len() == pods && workload.replica_sets.len() == sets).then_some(workload)
+    };
+    let before = until(driver, "two pods of one set", async || seen(2, 1).await).await;
+
+    // Somebody edits the template. No node is there, so no new pod becomes ready and the old ones stay.
+    let path = format!("/apis/apps/v1/namespaces/{space}/deployments/cell-3-worker");
+    let template = json!({"metadata": {"annotations": {"edited": "by hand"}}});
+    merge(driver, &path, &json!({"spec": {"template": template}})).await;
+    let after = until(driver, "a third pod, of a second set", async || seen(3, 2).await).await;
+    assert_eq!(after.deployments[0].object.uid, before.deployments[0].object.uid);
+    assert!(after.deployments[0].generation > before.deployments[0].generation);
+    let owner = |owners: &[OwnerRef]| owners.iter().find(|owner| owner.controller).unwrap().uid.clone();
+    for set in &after.replica_sets {
+        assert_eq!(owner(&set.owners), after.deployments[0].object.uid.as_str());
+    }
+    let of_old_set = |pod: &&PodFacts| owner(&pod.owners) == before.replica_sets[0].uid.as_str();
+    let (old, new): (Vec<_>, Vec<_>) = after.pods.iter().partition(of_old_set);
+    assert_eq!((old.len(), new.len()), (2, 1));
+    assert!(
+        old.iter()
+            .all(|pod| before.pods.iter().any(|before| before.uid == pod.uid))
+    );
+    let sets: Vec<&str> = after.replica_sets.iter().map(|set| set.uid.as_str()).collect();
+    assert!(sets.contains(&owner(&new[0].owners).as_str()));
 }

@@ -1,7 +1,8 @@
 //! The Deployment and ReplicaSet controllers.
 //!
 //! A changed template makes a second ReplicaSet. Recreate waits until every old pod is gone,
-//! terminating ones included; a rolling update brings up all new pods, then removes the old ones.
+//! terminating ones included; a rolling update replaces pods within its surge and unavailability
+//! (pkg/controller/deployment/rolling.go), so that one whose new pods do not become ready keeps its old ones.
 //! Terminating pods do not count as replicas, so a pod stuck on a lost node gets a twin (A08).
 
 use std::collections::BTreeMap;
@@ -97,27 +98,85 @@ fn reconcile_deployment(turn: &mut Turn<'_>, deployment: &Value, sets: &[Arc<Val
         .filter(|set| current.is_none_or(|current| j::uid(current) != j::uid(set)))
         .collect();
     let pods_of = |set: &Value| pods.get(j::uid(set)).map_or(&[][..], Vec::as_slice);
-    let recreate = j::text(deployment, &["spec", "strategy", "type"]) == Some("Recreate");
     let desired = replicas(deployment);
-    let ready_now = current.map_or(0, |set| ready_pods(pods_of(set)));
-    if recreate || ready_now >= desired {
+    if j::text(deployment, &["spec", "strategy", "type"]) == Some("Recreate") {
         for set in &old {
             scale(turn, set, 0);
         }
-    }
-    let may_create = !recreate
-        || old
-            .iter()
-            .all(|set| pods_of(set).iter().all(|pod| is_finished(pod)));
-    if let Some(current) = current {
-        if may_create {
-            scale(turn, current, desired);
+        let emptied = |set: &&Arc<Value>| pods_of(set).iter().all(|pod| is_finished(pod));
+        if old.iter().all(emptied) {
+            match current {
+                Some(current) => scale(turn, current, desired),
+                None => create_set(turn, deployment, sets.len() + 1, desired),
+            }
         }
-    } else if may_create {
-        create_set(turn, deployment, sets.len() + 1);
+    } else {
+        roll(turn, deployment, sets, current, &old, pods);
     }
     let all: Vec<&Arc<Value>> = sets.iter().flat_map(|set| pods_of(set)).collect();
     update_deployment_status(turn, deployment, current.map(|set| pods_of(set)), &all);
+}
+
+/// One step of a rolling update: the current set grows into the surge, the others shrink by what is not
+/// needed for the availability, pods that are not ready first.
+fn roll(
+    turn: &mut Turn<'_>,
+    deployment: &Value,
+    sets: &[Arc<Value>],
+    current: Option<&Arc<Value>>,
+    old: &[&Arc<Value>],
+    pods: &ByOwner,
+) {
+    let desired = replicas(deployment);
+    let (surge, unavailable) = allowance(deployment, desired);
+    let ready =
+        |set: &Value| ready_pods(pods.get(j::uid(set)).map_or(&[][..], Vec::as_slice)).min(replicas(set));
+    let planned: usize = sets.iter().map(|set| replicas(set)).sum();
+    let room = (desired + surge).saturating_sub(planned);
+    let Some(current) = current else {
+        create_set(turn, deployment, sets.len() + 1, room.min(desired));
+        return;
+    };
+    let has = replicas(current);
+    scale(turn, current, desired.min(has + room));
+
+    let needed = desired.saturating_sub(unavailable);
+    let mut surplus = planned.saturating_sub(needed + (has - ready(current)));
+    let available: usize = sets.iter().map(|set| ready(set)).sum();
+    let mut spare = available.saturating_sub(needed);
+    for set in old {
+        let unready = (replicas(set) - ready(set)).min(surplus);
+        surplus -= unready;
+        let healthy = ready(set).min(spare).min(surplus);
+        spare -= healthy;
+        surplus -= healthy;
+        scale(turn, set, replicas(set) - unready - healthy);
+    }
+}
+
+/// How many pods a rolling update may have beyond the desired ones, and how many of those may be missing.
+fn allowance(deployment: &Value, desired: usize) -> (usize, usize) {
+    // In hundredths of a pod, since one of the two is rounded up and the other down.
+    let percents = |field: &str| match j::at(deployment, &["spec", "strategy", "rollingUpdate", field]) {
+        Some(Value::String(text)) => text
+            .strip_suffix('%')
+            .and_then(|percent| percent.parse::<usize>().ok())
+            .unwrap_or(25)
+            .saturating_mul(desired),
+        Some(count) => count
+            .as_u64()
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(0)
+            .saturating_mul(100),
+        None => desired.saturating_mul(25),
+    };
+    match (
+        percents("maxSurge").div_ceil(100),
+        percents("maxUnavailable") / 100,
+    ) {
+        (0, 0) => (0, 1),
+        allowed => allowed,
+    }
 }
 
 fn ready_pods(pods: &[Arc<Value>]) -> usize {
@@ -144,7 +203,7 @@ fn scale(turn: &mut Turn<'_>, set: &Value, to: usize) {
     }
 }
 
-fn create_set(turn: &mut Turn<'_>, deployment: &Value, revision: usize) {
+fn create_set(turn: &mut Turn<'_>, deployment: &Value, revision: usize, count: usize) {
     let mut template = deployment["spec"]["template"].clone();
     let digest = Sha256::digest(template.to_string().as_bytes());
     let hash = name_hash(&digest, 9);
@@ -163,7 +222,7 @@ fn create_set(turn: &mut Turn<'_>, deployment: &Value, revision: usize) {
             },
             "ownerReferences": owned_by(deployment),
         },
-        "spec": {"replicas": desired, "selector": selector, "template": template},
+        "spec": {"replicas": count, "selector": selector, "template": template},
         "status": {"replicas": 0},
     });
     let namespace = j::namespace(deployment);

@@ -39,6 +39,32 @@ fn a_changed_template_recreates_through_a_second_replica_set() {
 }
 
 #[test]
+fn a_rolling_update_keeps_its_availability_and_ends_with_the_new_pods() {
+    let mut fleet = Fleet::with(6, &NodePoolPlan::default());
+    let path = "/apis/apps/v1/namespaces/trino/deployments/app";
+    let mut body = deployment("app", 4, &json!({}));
+    body["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": "30%", "maxUnavailable": "30%"}});
+    fleet.send("POST", "/apis/apps/v1/namespaces/trino/deployments", &body);
+    fleet.pass(20);
+    let first: Vec<String> = fleet.kube.pods().into_iter().map(|pod| pod.uid).collect();
+    assert_eq!(first.len(), 4);
+    let edited = json!({"spec": {"template": {"metadata": {"annotations": {"x": "2"}}}}});
+    fleet.send("PATCH", path, &edited);
+    for _ in 0..60 {
+        fleet.pass(1);
+        let pods = fleet.kube.pods();
+        let kept = pods.iter().filter(|pod| !pod.terminating);
+        // 30% of four is a surge of two, rounded up, and one that may be missing, rounded down.
+        assert!(kept.clone().count() <= 6);
+        assert!(kept.filter(|pod| pod.ready).count() >= 3);
+    }
+    let last = fleet.kube.pods();
+    assert_eq!(last.len(), 4);
+    assert!(last.iter().all(|pod| pod.ready && !first.contains(&pod.uid)));
+    assert_eq!(fleet.kube.objects(Resource::ReplicaSets).len(), 2);
+}
+
+#[test]
 fn a_restarted_container_has_a_new_id_and_remembers_its_end() {
     let mut fleet = Fleet::with(1, &NodePoolPlan::default());
     fleet.deploy("app", 1, &json!({}));
