@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use futures::stream::BoxStream;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -39,6 +40,10 @@ struct RealDriver {
 impl ClusterDriver for RealDriver {
     async fn request(&self, method: &str, path: &str, content: &str, body: Option<&Value>) -> (u16, Value) {
         outsider::ask(&self.admin, method, path, content, body).await
+    }
+
+    async fn watch(&self, path: &str) -> BoxStream<'static, Value> {
+        outsider::lines(&self.admin, path).await
     }
 
     async fn compact(&self) {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::stream::BoxStream;
 use kube::Client;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -53,6 +54,10 @@ impl SimDriver {
 impl ClusterDriver for SimDriver {
     async fn request(&self, method: &str, path: &str, content: &str, body: Option<&Value>) -> (u16, Value) {
         outsider::ask(&self.admin, method, path, content, body).await
+    }
+
+    async fn watch(&self, path: &str) -> BoxStream<'static, Value> {
+        outsider::lines(&self.admin, path).await
     }
 
     async fn compact(&self) {

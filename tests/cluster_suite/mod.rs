@@ -1,4 +1,5 @@
-//! The cluster suite: what the `Cluster` port must do against an API server, whichever one it is.
+//! The cluster suite: what the `Cluster` port must do against an API server, whichever one it is, and what its
+//! adapter relies on in that server.
 //!
 //! Each story takes the port and an outsider with an administrator's hands, and makes everything it needs
 //! under names of its own, so that stories may share one cluster. The same stories run on the simulated API
@@ -19,6 +20,7 @@ pub mod objects;
 pub mod outsider;
 pub mod pods;
 pub mod pools;
+pub mod watches;
 
 /// Makes one test of each story. `$stage` is an async expression that gives the port and the outsider, or nothing
 /// where there can be no such cluster (it has said so).
@@ -72,6 +74,12 @@ macro_rules! all_cluster_stories {
                 our_finalizer_stands_beside_others,
                 a_lease_is_won_once_and_replaced_by_version,
                 an_event_said_twice_is_one_event,
+            }
+            watches {
+                a_watch_tells_what_enters_changes_and_leaves_its_selector,
+                a_watch_goes_on_from_a_version_without_a_gap,
+                a_watch_that_ends_says_before_up_to_where_it_saw,
+                a02_a_watch_from_a_forgotten_version_is_told_so_in_the_stream,
             }
             hints {
                 every_kind_of_change_is_hinted_at,

@@ -1,6 +1,9 @@
 //! Somebody else with an administrator's hands: makes, changes and deletes objects past the port.
 
 use async_trait::async_trait;
+use futures::io::AsyncBufReadExt;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use http::Request;
 use kube::Client;
 use kube::client::Body;
@@ -12,6 +15,9 @@ use trino_pool_operator::pool::ids::Namespace;
 pub trait ClusterDriver: Send + Sync {
     /// One request as an administrator: HTTP status and JSON body (`null` when it is none).
     async fn request(&self, method: &str, path: &str, content: &str, body: Option<&Value>) -> (u16, Value);
+
+    /// The lines of a watch, for as long as the server keeps it open.
+    async fn watch(&self, path: &str) -> BoxStream<'static, Value>;
 
     /// Makes old versions unreadable, now or within seconds: continue tokens and watches that began before it
     /// expire.
@@ -44,6 +50,16 @@ pub async fn ask(
     let code = response.status().as_u16();
     let bytes = response.into_body().collect_bytes().await.unwrap();
     (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+/// What [`ClusterDriver::watch`] does, through any client.
+pub async fn lines(client: &Client, path: &str) -> BoxStream<'static, Value> {
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    let lines = client.request_stream(request).await.unwrap().lines();
+    lines
+        .map_ok(|line| serde_json::from_str(&line).unwrap())
+        .map(Result::unwrap)
+        .boxed()
 }
 
 /// How often something that controllers do is waited for.
@@ -101,6 +117,10 @@ pub async fn delete(driver: &dyn ClusterDriver, path: &str) {
 /// Reads an object.
 pub async fn get(driver: &dyn ClusterDriver, path: &str) -> (u16, Value) {
     driver.request("GET", path, "application/json", None).await
+}
+
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
 }
 
 pub fn uid(object: &Value) -> &str {

@@ -1,20 +1,26 @@
 //! Watches: a cursor over the change log that yields one JSON line per event.
 //!
 //! Expiry is told as the real server tells it: HTTP 200, then an ERROR event with code 410 in the
-//! body (A02). A selector sees an object enter as ADDED and leave as DELETED.
+//! body (A02). A selector sees an object enter as ADDED and leave as DELETED, the latter with the content
+//! that it had inside. A watch that is about to time out gets a last bookmark two seconds before
+//! (apiserver's pkg/storage/cacher/cache_watcher.go).
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::json::later;
+use super::super::json::{self as j, later};
 use super::super::objects::{Change, Store};
 use super::super::resource::Resource;
 use super::super::selector::Selector;
 use super::route::Target;
 use super::status::ApiError;
+
+/// How long before its end a watch gets its last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Where one watch stands.
 #[derive(Clone, Debug)]
@@ -28,6 +34,8 @@ pub struct WatchCursor {
     bookmarks: bool,
     bookmark_due: Timestamp,
     ends_at: Option<Timestamp>,
+    /// When the last bookmark is due, while it is still to come.
+    last_bookmark: Option<Timestamp>,
     ended: bool,
     /// Streams of an older generation were cut by a restart of the API server.
     pub(crate) generation: u64,
@@ -55,16 +63,18 @@ impl WatchCursor {
                 false,
             ),
         };
+        let timeout = target.query.number("timeoutSeconds").map(Duration::from_secs);
         Ok(Self {
             selector,
             sent,
             from_start,
             bookmarks: target.query.is_on("allowWatchBookmarks"),
             bookmark_due: later(now, bookmark_interval),
-            ends_at: target
-                .query
-                .number("timeoutSeconds")
-                .map(|seconds| later(now, Duration::from_secs(seconds))),
+            ends_at: timeout.map(|timeout| later(now, timeout)),
+            last_bookmark: timeout
+                .and_then(|timeout| timeout.checked_sub(LAST_BOOKMARK))
+                .filter(|wait| !wait.is_zero())
+                .map(|wait| later(now, wait)),
             ended: false,
             generation,
             target,
@@ -97,9 +107,9 @@ impl WatchCursor {
         } else if let Some(changes) = store.since(self.sent) {
             for change in changes {
                 if change.resource == self.target.resource
-                    && let Some(kind) = self.seen_as(change)
+                    && let Some((kind, object)) = self.seen_as(change)
                 {
-                    lines.push(line(kind, &change.object));
+                    lines.push(line(kind, &object));
                 }
             }
             self.sent = self.sent.max(store.revision());
@@ -108,7 +118,11 @@ impl WatchCursor {
             lines.push(line("ERROR", &expired(self.sent, store.compacted())));
             return lines;
         }
-        if self.bookmarks && now >= self.bookmark_due {
+        let last = self.last_bookmark.is_some_and(|due| now >= due);
+        if last {
+            self.last_bookmark = None;
+        }
+        if self.bookmarks && (last || now >= self.bookmark_due) {
             self.bookmark_due = later(now, bookmark_interval);
             lines.push(line("BOOKMARK", &bookmark(self.target.resource, self.sent)));
         }
@@ -118,19 +132,23 @@ impl WatchCursor {
         lines
     }
 
-    fn seen_as(&self, change: &Change) -> Option<&'static str> {
+    fn seen_as<'a>(&self, change: &'a Change) -> Option<(&'static str, Cow<'a, Value>)> {
         let inside = |object: &Value| {
-            (self.target.namespace.is_empty()
-                || super::super::json::namespace(object) == self.target.namespace)
+            (self.target.namespace.is_empty() || j::namespace(object) == self.target.namespace)
                 && self.selector.matches(object)
         };
-        let was = change.before.as_ref().is_some_and(|before| inside(before));
+        let was = change.before.as_ref().filter(|before| inside(before));
         let is = !change.deleted && inside(&change.object);
         match (was, is) {
-            (false, true) => Some("ADDED"),
-            (true, true) => Some("MODIFIED"),
-            (true, false) => Some("DELETED"),
-            (false, false) => None,
+            (None, true) => Some(("ADDED", Cow::Borrowed(&*change.object))),
+            (Some(_), true) => Some(("MODIFIED", Cow::Borrowed(&*change.object))),
+            (Some(before), false) => {
+                let mut last = Value::clone(before);
+                let version = change.object["metadata"]["resourceVersion"].clone();
+                j::set(&mut last, &["metadata", "resourceVersion"], version);
+                Some(("DELETED", Cow::Owned(last)))
+            }
+            (None, false) => None,
         }
     }
 }
@@ -144,7 +162,7 @@ fn bookmark(resource: Resource, revision: u64) -> Value {
     json!({
         "kind": kind.kind,
         "apiVersion": kind.api_version(),
-        "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
+        "metadata": {"resourceVersion": revision.to_string()},
     })
 }
 
