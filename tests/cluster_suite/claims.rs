@@ -5,7 +5,7 @@ use trino_pool_operator::cluster::facts::{Grace, Lookup};
 use trino_pool_operator::cluster::port::Cluster;
 use trino_pool_operator::pool::ids::{ClaimName, ClaimUid};
 
-use super::outsider::{ClusterDriver, create, delete, get, merge, uid, until};
+use super::outsider::{ClusterDriver, create, delete, get, merge, name, uid, until, version};
 
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 
@@ -147,4 +147,61 @@ pub async fn a_claim_that_is_being_deleted_stays_until_its_finalizer_goes(
         }
     })
     .await;
+}
+
+pub async fn pages_of_one_listing_never_mix_versions(_: &dyn Cluster, driver: &dyn ClusterDriver) {
+    let stem = driver.unique("pages");
+    let team = json!({"team": stem});
+    let make = async |name: &str| {
+        let mut body = claim(&format!("{stem}-{name}"));
+        body["metadata"]["labels"] = team.clone();
+        create(driver, CLAIMS, &body).await
+    };
+    for name in ["a", "c", "d"] {
+        make(name).await;
+    }
+    let list = format!("{CLAIMS}?labelSelector=team%3D{stem}&limit=2");
+    let names = |page: &Value| -> Vec<String> {
+        let items = page["items"].as_array().unwrap();
+        items.iter().map(|item| name(item).replace(&stem, "")).collect()
+    };
+    let (_, first) = get(driver, &list).await;
+    assert_eq!(names(&first), ["-a", "-c"]);
+    // Both would come later than what was read.
+    make("e").await;
+    delete(driver, &format!("{CLAIMS}/{stem}-d")).await;
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let (code, second) = get(driver, &format!("{list}&continue={token}")).await;
+    assert_eq!((code, names(&second)), (200, vec!["-d".to_owned()]));
+    assert_eq!(version(&second), version(&first));
+    let (_, fresh) = get(driver, &format!("{CLAIMS}?labelSelector=team%3D{stem}")).await;
+    assert_eq!(names(&fresh), ["-a", "-c", "-e"]);
+}
+
+pub async fn k17_only_a_true_condition_is_a_drift(cluster: &dyn Cluster, driver: &dyn ClusterDriver) {
+    let name = ClaimName::new(driver.unique("odd"));
+    create(driver, CLAIMS, &claim(name.as_str())).await;
+    let status = format!("{CLAIMS}/{name}/status");
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": "2031-07-08T08:08:55Z"});
+    let drifted = async |conditions: Value| {
+        merge(driver, &status, &json!({"status": {"conditions": conditions}})).await;
+        cluster.claim(&name).await.unwrap().found().unwrap().drifted
+    };
+    for (conditions, expected) in [
+        (json!([condition("Drifted", "Unknown")]), None),
+        (json!([condition("Drifted", "False")]), None),
+        (
+            json!([
+                condition("NotDrifted", "True"),
+                condition("example.test/Drifted", "True")
+            ]),
+            None,
+        ),
+        (json!([condition("Drifted", "True")]), Some(None)),
+        (json!([]), None),
+        (Value::Null, None),
+    ] {
+        assert_eq!(drifted(conditions.clone()).await, expected, "{conditions}");
+    }
+    delete(driver, &format!("{CLAIMS}/{name}")).await;
 }

@@ -20,6 +20,7 @@ pub mod objects;
 pub mod outsider;
 pub mod pods;
 pub mod pools;
+pub mod verdicts;
 pub mod watches;
 
 /// Makes one test of each story. `$stage` is an async expression that gives the port and the outsider, or nothing
@@ -50,6 +51,8 @@ macro_rules! all_cluster_stories {
                 a_listing_that_was_compacted_says_so_and_a_new_one_is_whole,
                 k17_a_drift_is_seen_from_its_beginning_to_its_end,
                 a_claim_that_is_being_deleted_stays_until_its_finalizer_goes,
+                pages_of_one_listing_never_mix_versions,
+                k17_only_a_true_condition_is_a_drift,
             }
             nodes {
                 a_cordon_needs_the_exact_node_and_version,
@@ -68,12 +71,19 @@ macro_rules! all_cluster_stories {
                 a_terminating_pod_is_still_listed,
                 ownership_leads_from_pod_to_deployment_by_uid,
                 during_a_roll_two_sets_own_pods_of_one_deployment,
+                only_the_exact_word_true_is_ready,
             }
             pools {
                 a_status_replaces_and_never_touches_the_spec,
                 our_finalizer_stands_beside_others,
                 a_lease_is_won_once_and_replaced_by_version,
                 an_event_said_twice_is_one_event,
+            }
+            verdicts {
+                a_patch_carries_its_preconditions,
+                a_delete_carries_its_preconditions,
+                a_refusal_says_what_it_is_about,
+                a_put_of_a_lease_that_is_gone_makes_a_new_one,
             }
             watches {
                 a_watch_tells_what_enters_changes_and_leaves_its_selector,

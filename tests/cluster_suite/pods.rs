@@ -198,3 +198,26 @@ pub async fn during_a_roll_two_sets_own_pods_of_one_deployment(
     let sets: Vec<&str> = after.replica_sets.iter().map(|set| set.uid.as_str()).collect();
     assert!(sets.contains(&owner(&new[0].owners).as_str()));
 }
+
+pub async fn only_the_exact_word_true_is_ready(cluster: &dyn Cluster, driver: &dyn ClusterDriver) {
+    let space = namespace(driver).await;
+    let pods = format!("/api/v1/namespaces/{space}/pods");
+    create(driver, &pods, &pod("p")).await;
+    for (conditions, ready) in [
+        (json!([{"type": "Ready", "status": "true"}]), false),
+        (json!([{"type": "Ready", "status": "Unknown"}]), false),
+        (json!([{"type": "ready", "status": "True"}]), false),
+        (
+            json!([{"type": "example.test/Odd", "status": "Maybe"}, {"type": "Ready", "status": "True"}]),
+            true,
+        ),
+    ] {
+        let status = json!({"status": {"conditions": conditions}});
+        merge(driver, &format!("{pods}/p/status"), &status).await;
+        assert_eq!(
+            listed(cluster, &space, "p").await.unwrap().ready,
+            ready,
+            "{conditions}"
+        );
+    }
+}

@@ -38,6 +38,24 @@ pub(crate) enum ApiError {
         /// Which precondition, in the server's words.
         why: String,
     },
+    /// A precondition of a delete does not hold; the real server names the kind here, not the resource.
+    #[error("Operation cannot be fulfilled on {} \"{name}\": {why}", invalid_kind(*.resource))]
+    Precondition {
+        /// Its resource.
+        resource: Resource,
+        /// Its name.
+        name: String,
+        /// Which precondition, in the server's words.
+        why: String,
+    },
+    /// A replacement that does not say which version it replaces; the resource is named here, not the kind.
+    #[error("{} \"{name}\" is invalid: {UNVERSIONED}", qualified(*.resource))]
+    Unversioned {
+        /// Its resource.
+        resource: Resource,
+        /// Its name.
+        name: String,
+    },
     /// The content is not valid.
     #[error("{} \"{name}\" is invalid: {problem}", invalid_kind(*.resource))]
     Invalid {
@@ -73,6 +91,8 @@ pub(crate) enum ApiError {
         retry_after: Option<u64>,
     },
 }
+
+const UNVERSIONED: &str = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
 
 fn qualified(resource: Resource) -> String {
     let kind = resource.kind();
@@ -118,8 +138,8 @@ impl ApiError {
         match self {
             Self::NotFound { .. } | Self::NotServed => (404, "NotFound"),
             Self::AlreadyExists { .. } => (409, "AlreadyExists"),
-            Self::Conflict { .. } => (409, "Conflict"),
-            Self::Invalid { .. } => (422, "Invalid"),
+            Self::Conflict { .. } | Self::Precondition { .. } => (409, "Conflict"),
+            Self::Invalid { .. } | Self::Unversioned { .. } => (422, "Invalid"),
             Self::BadRequest(_) => (400, "BadRequest"),
             Self::MethodNotAllowed => (405, "MethodNotAllowed"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
@@ -146,15 +166,20 @@ impl ApiError {
             | Self::Conflict { resource, name, .. } => {
                 status["details"] = details(*resource, name, resource.kind().plural);
             }
+            Self::Precondition { resource, name, .. } => {
+                status["details"] = details(*resource, name, resource.kind().kind);
+            }
+            Self::Unversioned { resource, name } => {
+                status["details"] = details(*resource, name, resource.kind().plural);
+                status["details"]["causes"] = causes(UNVERSIONED);
+            }
             Self::Invalid {
                 resource,
                 name,
                 problem,
             } => {
                 status["details"] = details(*resource, name, resource.kind().kind);
-                let (field, why) = problem.split_once(": ").unwrap_or(("", problem));
-                status["details"]["causes"] =
-                    json!([{"reason": "FieldValueInvalid", "message": why, "field": field}]);
+                status["details"]["causes"] = causes(problem);
             }
             Self::Expired(_, next) => {
                 if let Some(next) = next {
@@ -197,6 +222,11 @@ impl ApiError {
         }
         response
     }
+}
+
+fn causes(problem: &str) -> Value {
+    let (field, why) = problem.split_once(": ").unwrap_or(("", problem));
+    json!([{"reason": "FieldValueInvalid", "message": why, "field": field}])
 }
 
 fn details(resource: Resource, name: &str, kind: &str) -> Value {

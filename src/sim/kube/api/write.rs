@@ -112,11 +112,10 @@ pub(crate) fn update(store: &mut Store, target: &Target, body: &[u8]) -> Result<
     match version(&new) {
         Some(said) if Some(said) != version(&old) => return Err(ApiError::modified(target.resource, name)),
         None if target.resource.kind().custom || target.resource == Resource::Leases => {
-            return Err(ApiError::invalid(
-                target.resource,
-                name,
-                "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
-            ));
+            return Err(ApiError::Unversioned {
+                resource: target.resource,
+                name: name.to_owned(),
+            });
         }
         Some(_) | None => {}
     }
@@ -225,21 +224,25 @@ pub(crate) fn delete(
     let old = super::read::get(store, target)?;
     let name = target.name.as_deref().unwrap_or_default();
     let uid = j::text(&options, &["preconditions", "uid"]).unwrap_or_default();
+    let refused = |why: String| ApiError::Precondition {
+        resource: target.resource,
+        name: name.to_owned(),
+        why,
+    };
     if !uid.is_empty() && uid != j::uid(&old) {
-        return Err(uid_conflict(target, uid, j::uid(&old)));
+        return Err(refused(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            j::uid(&old)
+        )));
     }
     let wanted = j::text(&options, &["preconditions", "resourceVersion"]);
     if let Some(wanted) = wanted
         && Some(wanted) != version(&old)
     {
-        return Err(ApiError::Conflict {
-            resource: target.resource,
-            name: name.to_owned(),
-            why: format!(
-                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {}",
-                version(&old).unwrap_or_default()
-            ),
-        });
+        return Err(refused(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({}). The object might have been modified",
+            version(&old).unwrap_or_default()
+        )));
     }
     let propagation = j::text(&options, &["propagationPolicy"])
         .unwrap_or_else(|| target.query.get("propagationPolicy"))
