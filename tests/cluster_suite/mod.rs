@@ -84,6 +84,8 @@ macro_rules! all_cluster_stories {
                 a_delete_carries_its_preconditions,
                 a_refusal_says_what_it_is_about,
                 a_put_of_a_lease_that_is_gone_makes_a_new_one,
+                unknown_fields_are_dropped_where_the_schema_knows_better,
+                what_the_schema_forbids_is_invalid,
             }
             watches {
                 a_watch_tells_what_enters_changes_and_leaves_its_selector,

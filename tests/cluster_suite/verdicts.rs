@@ -6,6 +6,7 @@ use trino_pool_operator::pool::ids::Namespace;
 
 use super::claims::claim;
 use super::outsider::{ClusterDriver, create, delete, get, merge, namespace, uid, version};
+use super::pools::pool;
 
 const OTHER: &str = "00000000-0000-0000-0000-000000000000";
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
@@ -188,4 +189,61 @@ pub async fn a_put_of_a_lease_that_is_gone_makes_a_new_one(_: &dyn Cluster, driv
     delete(driver, &path).await;
     let (code, reason, _) = refused(driver, "PATCH", &path, Some(&change)).await;
     assert_eq!((code, reason.as_str()), (404, "NotFound"));
+}
+
+pub async fn unknown_fields_are_dropped_where_the_schema_knows_better(
+    _: &dyn Cluster,
+    driver: &dyn ClusterDriver,
+) {
+    let space = namespace(driver).await;
+    let path = format!("/apis/trinopool.dev/v1alpha1/namespaces/{space}/trinopools");
+    let mut body = pool("a");
+    body["surprise"] = json!(1);
+    body["spec"]["surprise"] = json!({"a": 1});
+    body["spec"]["template"]["surprise"] = json!([1]);
+    body["spec"]["template"]["workers"]["podTemplate"]["spec"]["surprise"] = json!("kept");
+    let made = create(driver, &path, &body).await;
+    let mut expected = pool("a")["spec"].take();
+    expected["template"]["workers"]["podTemplate"]["spec"]["surprise"] = json!("kept");
+    assert_eq!((&made["spec"], made.get("surprise")), (&expected, None));
+
+    let status = json!({"status": {"serving": 1, "surprise": 2}});
+    let whole = merge(driver, &format!("{path}/a/status"), &status).await;
+    assert_eq!(
+        (&whole["status"]["serving"], whole["status"].get("surprise")),
+        (&json!(1), None)
+    );
+}
+
+pub async fn what_the_schema_forbids_is_invalid(_: &dyn Cluster, driver: &dyn ClusterDriver) {
+    let space = namespace(driver).await;
+    let path = format!("/apis/trinopool.dev/v1alpha1/namespaces/{space}/trinopools");
+    let with = |field: &str, value: Value| {
+        let mut body = pool("a");
+        match value {
+            Value::Null => drop(body["spec"].as_object_mut().unwrap().remove(field)),
+            value => body["spec"][field] = value,
+        }
+        body
+    };
+    for body in [
+        with("release", Value::Null),
+        with("instances", json!(0)),
+        with("instances", json!("two")),
+        with("release", json!("")),
+        with("deletionPolicy", json!("Perhaps")),
+    ] {
+        let (code, reason, details) = refused(driver, "POST", &path, Some(&body)).await;
+        assert_eq!(
+            (code, reason.as_str(), details["kind"].as_str()),
+            (422, "Invalid", Some("TrinoPool")),
+            "{body}"
+        );
+    }
+    create(driver, &path, &pool("a")).await;
+    let odd = json!({"type": "Ready", "status": "Perhaps", "reason": "X", "message": "",
+        "lastTransitionTime": "2031-07-08T08:08:55Z"});
+    let change = json!({"status": {"conditions": [odd]}});
+    let (code, reason, _) = refused(driver, "PATCH", &format!("{path}/a/status"), Some(&change)).await;
+    assert_eq!((code, reason.as_str()), (422, "Invalid"));
 }

@@ -8,6 +8,7 @@ pub mod route;
 mod discovery;
 mod json_patch;
 pub(crate) mod read;
+mod schema;
 pub(crate) mod status;
 pub(crate) mod validate;
 pub(crate) mod watch;

@@ -11,7 +11,7 @@ use super::super::objects::{Deleted, Store};
 use super::super::resource::Resource;
 use super::route::{Subresource, Target};
 use super::status::ApiError;
-use super::{json_patch, validate};
+use super::{json_patch, schema, validate};
 
 const PATCHES: &str =
     "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
@@ -50,8 +50,9 @@ pub(crate) fn create(
         j::remove(&mut object, &["status"]);
     }
     validate::defaults(target.resource, &mut object, rng);
-    validate::created(target.resource, &object)?;
     let name = j::name(&object).to_owned();
+    schema::admit(target.resource, &name, &mut object)?;
+    validate::created(target.resource, &object)?;
     store
         .create(target.resource, &target.namespace, object, now, rng)
         .ok_or(ApiError::AlreadyExists {
@@ -203,6 +204,7 @@ fn store_change(
             None => j::remove(&mut new, &["metadata", field]),
         }
     }
+    schema::admit(target.resource, name, &mut new)?;
     validate::updated(target.resource, old, &new)?;
     store
         .replace(target.resource, &target.namespace, name, new)

@@ -1,6 +1,7 @@
 //! What a client of the API server meets.
 
 use super::*;
+use crate::pool::validate::example_spec;
 
 #[test]
 fn a07_a_reused_node_name_refuses_a_patch_meant_for_the_old_machine() {
@@ -216,28 +217,28 @@ fn writes_are_refused_as_the_real_server_refuses_them() {
 fn a_status_and_a_spec_are_written_apart_and_only_the_spec_counts_generations() {
     let mut fleet = Fleet::empty(3);
     let path = "/apis/trinopool.dev/v1alpha1/namespaces/trino/trinopools";
-    let body = json!({"metadata": {"name": "p"}, "spec": {"desired": 1}, "status": {"x": 1}});
+    let body = json!({"metadata": {"name": "p"}, "spec": example_spec("p"), "status": {"serving": 1}});
     let (code, made) = fleet.send("POST", path, &body);
     assert_eq!(code, 201);
     assert!(made.get("status").is_none(), "a create cannot set it");
     let one = format!("{path}/p");
-    let both = json!({"spec": {"desired": 9}, "status": {"ready": 1}});
+    let both = json!({"spec": {"instances": 9}, "status": {"serving": 1}});
     let (_, status) = fleet.send("PATCH", &format!("{one}/status"), &both);
     assert_eq!(
-        (&status["spec"]["desired"], &status["status"]["ready"]),
-        (&json!(1), &json!(1))
+        (&status["spec"], &status["status"]["serving"]),
+        (&example_spec("p"), &json!(1))
     );
     assert_eq!(status["metadata"]["generation"], 1);
     let (_, spec) = fleet.send(
         "PATCH",
         &one,
-        &json!({"spec": {"desired": 2}, "status": {"ready": 5}}),
+        &json!({"spec": {"instances": 2}, "status": {"serving": 5}}),
     );
     assert_eq!(
-        (&spec["metadata"]["generation"], &spec["status"]["ready"]),
+        (&spec["metadata"]["generation"], &spec["status"]["serving"]),
         (&json!(2), &json!(1))
     );
-    let (_, same) = fleet.send("PATCH", &one, &json!({"spec": {"desired": 2}}));
+    let (_, same) = fleet.send("PATCH", &one, &json!({"spec": {"instances": 2}}));
     assert_eq!(
         same["metadata"]["resourceVersion"],
         spec["metadata"]["resourceVersion"]
