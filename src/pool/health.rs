@@ -82,6 +82,7 @@ enum Last {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct HealthTracker {
     failing: Option<Duration>,
+    well: bool,
     last: Option<(Last, Timestamp)>,
 }
 
@@ -94,9 +95,11 @@ impl HealthTracker {
         let last = match reading {
             Health::Good => {
                 self.failing = None;
+                self.well = true;
                 Last::Good
             }
             Health::Bad(_) => {
+                self.well = false;
                 let passed = match self.last {
                     Some((Last::Bad, then)) => gap(then, now),
                     Some((Last::Good | Last::Unknown, _)) | None => Duration::ZERO,
@@ -108,6 +111,12 @@ impl HealthTracker {
         };
         self.last = Some((last, now));
         self.failing
+    }
+
+    /// Whether the last known reading was good; not before there is one.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        self.well
     }
 
     /// Time covered by consecutive bad readings; `None` when the last known reading was good.

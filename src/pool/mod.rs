@@ -9,6 +9,7 @@ pub mod canonical;
 pub mod cordon;
 pub mod desired;
 pub mod evidence;
+pub mod floor;
 pub mod health;
 pub mod ids;
 pub mod instance;

@@ -50,12 +50,18 @@ pub struct StepContext {
     pub failing_for: Option<Duration>,
     /// The step whose outcome is not known, if any: it is replayed before anything else.
     pub open_step: Option<MemberRequest>,
+    /// It was begun earlier too, and no answer to that came: a copy may be on its way.
+    pub sent_before: bool,
+    /// Its last copy was refused, and an earlier one may be on its way: it is not sent once more.
+    pub refused_in_doubt: bool,
     /// An authorized recovery of this instance.
     pub recovery: Option<Recovery>,
     /// The verdict of a fresh candidate check made in this tick.
     pub fresh_placement: Option<PlacementReport>,
-    /// Instances the pool wants.
-    pub desired_instances: u32,
+    /// How many must serve before anything planned is taken away: what is desired, and at least the floor.
+    pub target: u32,
+    /// Other members that serve and answered well when last read.
+    pub answering: u32,
     /// What the gateway said of the pool in this tick; `None` when it did not say.
     pub gateway_pool: Option<PoolState>,
     /// What the effects of this tick confirmed.

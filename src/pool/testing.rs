@@ -424,9 +424,12 @@ pub fn context() -> StepContext {
         probes_trusted: true,
         failing_for: None,
         open_step: None,
+        sent_before: false,
+        refused_in_doubt: false,
         recovery: None,
         fresh_placement: None,
-        desired_instances: 3,
+        target: 3,
+        answering: 2,
         gateway_pool: None,
         confirmed: Confirmed::default(),
     }

@@ -4,6 +4,7 @@
 // Everything here is a test, its helpers included.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod doubts;
 mod failures;
 mod fences;
 mod inventory;

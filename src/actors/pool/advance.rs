@@ -213,7 +213,9 @@ impl Brain {
         let Some(live) = self.live.get(id) else { return };
         let settled = settle::settle(&live.row, &effect, &outcome, sent, &ctx, now);
         settle::remember(&mut ctx, &effect, &outcome);
+        let in_doubt = is_refused(&outcome) && settled.step == Some(StepOutcome::Unknown);
         if let Some(live) = self.live.get_mut(id) {
+            live.refused_in_doubt |= in_doubt;
             live.confirmed = ctx.confirmed;
             live.fresh_placement = ctx.fresh_placement;
         }
@@ -262,11 +264,8 @@ impl Brain {
         let desired = self.desired();
         // S5 and S6 are lifted for a pool that is being emptied.
         let emptying = self.mode == PoolMode::Emptying;
-        let open_step = self
-            .open_steps
-            .iter()
-            .find(|step| step.request.instance == *id)
-            .map(|step| step.request.clone());
+        let journaled = self.open_steps.iter().find(|step| step.request.instance == *id);
+        let open_step = journaled.map(|step| step.request.clone());
         let mut confirmed = live.confirmed;
         confirmed.step_fenced = self.step_fenced(id, open_step.as_ref());
         Some(StepContext {
@@ -288,17 +287,20 @@ impl Brain {
             probes_trusted: self.probes_trusted(),
             failing_for: live.failing_for,
             open_step,
+            sent_before: journaled.is_some_and(|step| step.attempts > 1),
+            refused_in_doubt: live.refused_in_doubt,
             recovery: self
                 .recoveries
                 .iter()
                 .find(|recovery| recovery.instance == *id)
                 .cloned(),
             fresh_placement: live.fresh_placement.clone(),
-            desired_instances: if emptying {
+            target: if emptying {
                 0
             } else {
-                desired.map_or(0, |desired| desired.instances)
+                desired.map_or(1, |desired| desired.instances.max(desired.min_serving))
             },
+            answering: self.answering_beside(id),
             gateway_pool: self.gateway.pool.clone(),
             confirmed,
         })
@@ -317,6 +319,18 @@ impl Brain {
         });
         let gone = u32::try_from(gone.count()).unwrap_or(u32::MAX);
         self.serving().saturating_sub(gone)
+    }
+
+    /// Others that serve, that no step in flight may have taken away, and that answered well when last read.
+    fn answering_beside(&self, id: &InstanceId) -> u32 {
+        let answering = self.live.iter().filter(|(other, live)| {
+            live.row.phase == Phase::Serving
+                && *other != id
+                && !live.unregistered
+                && live.health.is_well()
+                && !self.is_leaving(other)
+        });
+        u32::try_from(answering.count()).unwrap_or(u32::MAX)
     }
 
     /// Others that the gateway may still count as serving although a step in flight takes them away.
@@ -341,6 +355,13 @@ impl Brain {
         may_work && (live.sends_away() || journaled())
     }
 
+    /// When the journaled step that may have taken an instance away was last sent, as far as is known.
+    pub(super) fn leaving_since(&self, id: &InstanceId) -> Option<jiff::Timestamp> {
+        let mut own = self.open_steps.iter().filter(|step| step.request.instance == *id);
+        own.find(|step| is_leave(&step.request.action))
+            .map(|step| step.at)
+    }
+
     fn note_suspicion(&mut self, id: &InstanceId, request: &MemberRequest) {
         if let (MemberAction::Suspect { .. }, Some(order)) = (&request.action, &self.order) {
             self.suspected = Some((order.tick, id.clone()));
@@ -354,6 +375,13 @@ impl Brain {
             .as_ref()
             .is_some_and(|(tick, other)| Some(*tick) == now && other != id)
     }
+}
+
+const fn is_refused(outcome: &EffectOutcome) -> bool {
+    matches!(
+        outcome,
+        EffectOutcome::Member(crate::gateway::port::Outcome::Refused(_))
+    )
 }
 
 fn is_drain(effect: &Effect) -> bool {

@@ -7,8 +7,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::Brain;
 use crate::actors::faults;
 use crate::actors::messages::{PoolMsg, RoundRead, Survey};
@@ -34,7 +32,7 @@ pub(super) struct GatewayLink {
     /// The last accepted configuration.
     confirmed: Option<(Epoch, PoolSettings)>,
     /// When it was accepted.
-    pub(super) confirmed_at: Option<Timestamp>,
+    pub(super) confirmed_at: Option<Duration>,
     attempt: Option<Attempt>,
     sequence: u64,
     /// Why gateway steps wait.
@@ -230,7 +228,7 @@ impl Brain {
             Outcome::Applied(pool) | Outcome::Replayed(pool) => {
                 let first = !self.gateway.accepts(attempt.epoch);
                 self.gateway.confirmed = Some((attempt.epoch, attempt.settings));
-                self.gateway.confirmed_at = Some(self.ports.clock.now());
+                self.gateway.confirmed_at = Some(self.ports.clock.monotonic());
                 self.gateway.pool = Some(pool);
                 self.gateway.fault = None;
                 if first {

@@ -34,6 +34,8 @@ pub(super) struct Live {
     queue: VecDeque<Job>,
     /// The last observation of this round.
     pub(super) seen: Option<Arc<Observation>>,
+    /// When the look that shows it was asked for, by the monotonic clock: it shows nothing older.
+    pub(super) looked_at: Option<Duration>,
     pub(super) health: HealthTracker,
     pub(super) failing_for: Option<Duration>,
     pub(super) probed: bool,
@@ -41,6 +43,10 @@ pub(super) struct Live {
     /// The gateway's floor refused its drain at this moment; kept for a while beside `waiting`, which
     /// says what the instance itself waits for.
     pub(super) refused_drain: Option<(Waiting, Duration)>,
+    /// The last copy of its open step was refused, and an earlier one may be on its way (S9).
+    pub(super) refused_in_doubt: bool,
+    /// The gateway said, when it was last read, that it does not hold the registration that the row records.
+    pub(super) unregistered: bool,
     pub(super) confirmed: Confirmed,
     pub(super) fresh_placement: Option<PlacementReport>,
     /// Steps taken in this round.
@@ -61,6 +67,8 @@ pub(super) struct Live {
 pub(super) struct Outstanding {
     pub(super) ticket: Ticket,
     pub(super) what: What,
+    /// By the monotonic clock.
+    pub(super) asked_at: Duration,
     deadline: AbortHandle,
 }
 
@@ -95,11 +103,14 @@ impl Live {
             outstanding: None,
             queue: VecDeque::new(),
             seen: None,
+            looked_at: None,
             health: HealthTracker::default(),
             failing_for: None,
             probed: false,
             waiting: None,
             refused_drain: None,
+            refused_in_doubt: false,
+            unregistered: false,
             confirmed: Confirmed::default(),
             fresh_placement: None,
             steps: 0,
@@ -302,6 +313,7 @@ impl Brain {
         if let Some(request) = &sent {
             self.note_sent(request);
         }
+        let asked_at = self.ports.clock.monotonic();
         // A child that died meanwhile is noticed by supervision, which settles what is outstanding.
         let _ = actor.send_message(message);
         let instance = id.clone();
@@ -310,6 +322,7 @@ impl Brain {
             live.outstanding = Some(Outstanding {
                 ticket,
                 what,
+                asked_at,
                 deadline,
             });
         }

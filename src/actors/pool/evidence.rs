@@ -25,9 +25,9 @@ impl Brain {
             faults,
             nodes,
         } = inspected;
-        if self.take_outstanding(&instance, ticket, "Inspected").is_none() {
+        let Some(asked) = self.take_outstanding(&instance, ticket, "Inspected") else {
             return;
-        }
+        };
         let Some(live) = self.live.get_mut(&instance) else {
             return;
         };
@@ -35,7 +35,12 @@ impl Brain {
         if observation.placement != Reading::NotAsked {
             live.nodes = nodes;
         }
+        if let (Reading::Seen(member), Some(known)) = (&observation.member, &live.row.member) {
+            let held = member.as_ref().map(|member| &member.incarnation);
+            live.unregistered = held != Some(&known.incarnation);
+        }
         live.seen = Some(Arc::new(observation));
+        live.looked_at = Some(asked.asked_at);
         self.inspection_ended(&instance).await;
     }
 

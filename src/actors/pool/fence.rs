@@ -5,7 +5,7 @@
 //! taken once more on suspicion: an owner is one actor's alone, so whatever the store holds for it is ours.
 //! Never decides that a step is over; the rules do, from what [`Brain::step_fenced`] says.
 
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::Brain;
 use crate::actors::faults;
@@ -116,8 +116,12 @@ impl Brain {
         let Some(request) = open else {
             return false;
         };
-        let seen = self.live.get(id).and_then(|live| live.seen.as_ref());
-        let asked = seen.filter(|seen| seen.member != Reading::NotAsked);
+        let live = self.live.get(id);
+        let asked = live.filter(|live| {
+            live.seen
+                .as_ref()
+                .is_some_and(|seen| seen.member != Reading::NotAsked)
+        });
         let fence = Fence {
             held: self.epoch(),
             accepted_at: self
@@ -125,7 +129,7 @@ impl Brain {
                 .confirmed_at
                 .filter(|_| self.gateway.accepts(self.epoch())),
         };
-        fence.is_past(self.last_sent(request), asked.map(|seen| seen.at))
+        fence.is_past(self.last_sent(request), asked.and_then(|live| live.looked_at))
     }
 
     /// Whether a step of this instance is open that only a raise can fence.
@@ -141,18 +145,19 @@ impl Brain {
     }
 }
 
-/// The epoch in force, and since when the gateway refuses every older one.
+/// The epoch in force, and since when the gateway refuses every older one. By the monotonic clock: the wall's may be
+/// set back.
 #[derive(Clone, Copy, Debug)]
 struct Fence {
     held: Epoch,
     /// `None` while the gateway has not accepted it.
-    accepted_at: Option<Timestamp>,
+    accepted_at: Option<Duration>,
 }
 
 impl Fence {
     /// Whether a request that was last sent under `sent` can have left no trace but one that a look begun
     /// at `looked_at` shows.
-    fn is_past(self, sent: Option<Epoch>, looked_at: Option<Timestamp>) -> bool {
+    fn is_past(self, sent: Option<Epoch>, looked_at: Option<Duration>) -> bool {
         let older = sent.is_none_or(|sent| sent < self.held);
         // At the same instant, it may have been read first.
         let read_after = match (self.accepted_at, looked_at) {
@@ -166,27 +171,33 @@ impl Fence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::testing::at;
+
+    const fn second(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
 
     #[test]
     fn s9_a_fence_needs_an_older_request_an_accepted_epoch_and_a_look_after_that() {
         let epoch = |number| Some(Epoch::new(number));
         let fence = Fence {
             held: Epoch::new(8),
-            accepted_at: Some(at(60)),
+            accepted_at: Some(second(60)),
         };
-        assert!(fence.is_past(epoch(7), Some(at(61))));
+        assert!(fence.is_past(epoch(7), Some(second(61))));
         assert!(
-            fence.is_past(None, Some(at(61))),
+            fence.is_past(None, Some(second(61))),
             "sent by an earlier actor, if at all"
         );
-        assert!(!fence.is_past(epoch(8), Some(at(61))), "it may still be applied");
         assert!(
-            !fence.is_past(epoch(7), Some(at(60))),
+            !fence.is_past(epoch(8), Some(second(61))),
+            "it may still be applied"
+        );
+        assert!(
+            !fence.is_past(epoch(7), Some(second(60))),
             "not certainly read after it"
         );
         assert!(
-            !fence.is_past(epoch(7), Some(at(59))),
+            !fence.is_past(epoch(7), Some(second(59))),
             "it may have landed in between"
         );
         assert!(!fence.is_past(epoch(7), None), "not read");
@@ -194,6 +205,9 @@ mod tests {
             accepted_at: None,
             ..fence
         };
-        assert!(!told.is_past(epoch(7), Some(at(61))), "raised, and not accepted");
+        assert!(
+            !told.is_past(epoch(7), Some(second(61))),
+            "raised, and not accepted"
+        );
     }
 }

@@ -254,6 +254,13 @@ impl Brain {
                 }
             }
             Write::BeginStep(request) => {
+                // Begun once more: whatever was sent before was not answered.
+                let again = self.open_steps.iter_mut().find(|open| {
+                    open.request.operation == request.operation && open.request.step == request.step
+                });
+                if let (Some(open), Committed::Recorded(_)) = (again, result) {
+                    open.attempts = open.attempts.saturating_add(1);
+                }
                 if *result == Committed::Done {
                     self.open_steps.push(crate::store::port::JournalStep {
                         request: request.clone(),
@@ -269,6 +276,14 @@ impl Brain {
                 outcome,
             } => {
                 if *outcome != StepOutcome::Unknown {
+                    let closed = self
+                        .open_steps
+                        .iter()
+                        .find(|open| open.request.operation == *operation && open.request.step == *step);
+                    let instance = closed.map(|open| open.request.instance.clone());
+                    if let Some(live) = instance.and_then(|id| self.live.get_mut(&id)) {
+                        live.refused_in_doubt = false;
+                    }
                     self.open_steps
                         .retain(|open| open.request.operation != *operation || open.request.step != *step);
                 }

@@ -81,6 +81,7 @@ impl Brain {
         let live = self.live.values().filter(|live| !live.row.phase.is_terminal());
         live.map(|live| InstanceView {
             leaving: self.is_leaving(&live.row.id),
+            leaving_since: self.leaving_since(&live.row.id),
             ..view(live, self.desired(), &timings, now)
         })
         .collect()
@@ -227,16 +228,27 @@ impl Brain {
         nodes
     }
 
-    /// Whether a planned replacement holds a surge instance or a drain.
+    /// Whether a planned replacement is under way: it has a place in the budget of the whole cluster. A drain that is
+    /// stuck has none, and neither has a candidate past its deadline: others must not wait for them (L6).
     pub(super) fn is_replacing(&self) -> bool {
-        let serving_or_not = self.desired().map_or(0, |desired| desired.instances);
-        let live = self
+        let now = self.ports.clock.now();
+        let timings = self.timings();
+        let stuck = |live: &&Live| {
+            let age = Duration::try_from(now.duration_since(live.row.phase_changed_at)).unwrap_or_default();
+            let departing = live.row.phase.is_departing();
+            let overdue = lifecycle::deadline(&live.row, &timings).is_some_and(|deadline| now >= deadline);
+            (departing && age >= timings.drain_stuck_after) || (live.row.phase.is_candidate() && overdue)
+        };
+        let live: Vec<&Live> = self
             .live
             .values()
-            .filter(|live| live.row.phase.occupies_capacity());
-        let departing = self.live.values().any(|live| live.row.phase.is_departing());
-        let ordinary = live.filter(|live| !live.row.is_repair()).count();
-        departing || ordinary > usize::try_from(serving_or_not).unwrap_or(usize::MAX)
+            .filter(|live| live.row.phase.occupies_capacity())
+            .filter(|live| !stuck(live))
+            .collect();
+        let departing = live.iter().any(|live| live.row.phase.is_departing());
+        let ordinary = live.iter().filter(|live| !live.row.is_repair()).count();
+        let desired = self.desired().map_or(0, |desired| desired.instances);
+        departing || ordinary > usize::try_from(desired).unwrap_or(usize::MAX)
     }
 }
 
@@ -269,7 +281,10 @@ fn view(live: &Live, desired: Option<&DesiredPool>, timings: &Timings, now: Dura
         id: row.id.clone(),
         phase: row.phase,
         suspected_locally: desired.is_some_and(|desired| live.is_doubtful(desired.timings.suspect_after)),
+        answering: live.health.is_well(),
+        unregistered: live.unregistered,
         leaving: live.sends_away(),
+        leaving_since: None,
         member: row.member.as_ref().map(|member| member.phase),
         // Without a desired state nothing is behind it.
         outdated: desired.map_or(Outdated::No, |desired| {

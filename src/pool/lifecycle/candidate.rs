@@ -1,7 +1,7 @@
 //! From a registered member to an accepted admission: PREPARING and VALIDATING.
 
 use super::creating::pods_ready;
-use super::doom::{fresh_check, reason, retire, still_unproven, wait_or_expire};
+use super::doom::{fresh_check, is_overdue, reason, retire, still_unproven, wait_or_expire};
 use super::requests::{admission, admission_attempt};
 use super::view::View;
 use super::{RECEIPT_FRESHNESS, resolve};
@@ -125,6 +125,13 @@ fn decide(view: View<'_>, member: &Member) -> Next {
 fn admit_again(view: View<'_>, member: &Member, open: &MemberRequest) -> Next {
     if let Some(failure) = reason(view) {
         return retire(view, member, failure);
+    }
+    // The gateway admits nobody whom it cannot reach, and then refuses nothing either (L6).
+    if let Reading::Unknown(fault) = &view.seen.info
+        && is_overdue(view)
+    {
+        let detail = format!("it does not answer: {}", fault.detail);
+        return wait_or_expire(view, WaitReason::CoordinatorNotReady, detail);
     }
     match fresh_check(view) {
         Ok(()) => resolve::replay(open),

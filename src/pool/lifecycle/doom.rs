@@ -120,11 +120,16 @@ fn restarted(view: View<'_>) -> Option<CandidateFailure> {
     })
 }
 
-/// Waits, or gives the candidate up when its deadline has passed. Not while too many probes fail at once:
-/// then the fault is likely ours.
+/// Whether its deadline has passed and counts. Not while too many probes fail at once: then the fault is likely
+/// ours.
+pub(super) fn is_overdue(view: View<'_>) -> bool {
+    let deadline = super::deadline(view.row, &view.ctx.timings);
+    view.ctx.probes_trusted && deadline.is_some_and(|deadline| view.now >= deadline)
+}
+
+/// Waits, or gives the candidate up when its deadline has passed.
 pub(super) fn wait_or_expire(view: View<'_>, reason: WaitReason, detail: String) -> Next {
-    let expired = super::deadline(view.row, &view.ctx.timings).is_some_and(|deadline| view.now >= deadline);
-    if !expired || !view.ctx.probes_trusted {
+    if !is_overdue(view) {
         return view.wait(reason, detail);
     }
     give_up(

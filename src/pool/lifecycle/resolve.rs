@@ -5,10 +5,12 @@
 //! answers with what it recorded, or refuses by compare-and-set (S9). What may not be sent again is fenced
 //! before it is closed: until then the request may be on its way.
 
+use super::doom;
 use super::view::View;
 use crate::gateway::model::{Member, MemberAction, MemberPhase, MemberRequest};
 use crate::pool::ids::Generation;
-use crate::pool::instance::InstanceRow;
+use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges, InstanceRow};
+use crate::pool::phase::Phase;
 use crate::pool::recovery;
 use crate::pool::settle;
 use crate::pool::step::{Effect, Next, RowChange, WaitReason};
@@ -19,6 +21,10 @@ pub(super) fn open(view: View<'_>, member: &Member) -> Option<Next> {
     let open = view.ctx.open_step.as_ref()?;
     if let Some(change) = stands(view.row, open, member) {
         return Some(Next::record(change));
+    }
+    if recovery::is_recovery(&open.operation) && view.ctx.recovery.is_some() {
+        // The recovery itself would have sent it again: it has declined, because the drain ends by itself (L1).
+        return Some(withdrawn(view, open));
     }
     if recovery::is_recovery(&open.operation) {
         // Only with the authorization at hand, whose conditions are judged anew each time.
@@ -63,9 +69,10 @@ fn reached(member: &Member, expected: Generation, phase: MemberPhase) -> bool {
 
 /// An open registration while the gateway says that it knows no such member (S9).
 ///
-/// A 404 alone closes nothing: the request may still be on its way. While the coordinator it names lives,
-/// the identical body is sent again; otherwise the pool raises its epoch, after which it can never be
-/// applied, and reads back once more.
+/// A 404 alone closes nothing: the request may still be on its way. While the coordinator it names lives and
+/// the candidate is wanted, the identical body is sent again; otherwise the pool raises its epoch, after
+/// which it can never be applied, and reads back once more. A candidate that is overdue is given up in the same
+/// change that closes its registration: else it would be registered anew, and fenced anew, for ever (L6).
 pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
     let MemberAction::Register(body) = &open.action else {
         // Nothing else can be open before there is a member.
@@ -79,15 +86,36 @@ pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
         .info
         .seen()
         .and_then(crate::trino::port::CoordinatorInfo::boot);
+    let overdue = doom::is_overdue(view) && view.row.phase.permits(Phase::FailedPreparing);
+    if view.row.failure.is_some() || overdue {
+        let why = format!(
+            "the answer to registering process {} was lost, and its candidate is given up",
+            body.boot_id
+        );
+        let given_up = RowChange {
+            to: overdue.then_some(Phase::FailedPreparing),
+            changes: InstanceChanges {
+                failure: (overdue && view.row.failure.is_none()).then(|| CandidateFailure {
+                    cause: FailureCause::DeadlineExceeded,
+                    detail: format!(
+                        "{} outlived its deadline: the gateway never answered",
+                        view.row.phase
+                    ),
+                }),
+                ..InstanceChanges::default()
+            },
+            closes: None,
+        };
+        return fenced(view, given_up, why);
+    }
     if boot.as_ref() == Some(&body.boot_id) {
         return replay(open);
     }
-    fenced(view, || {
-        format!(
-            "the answer to registering process {} was lost and that process does not answer",
-            body.boot_id
-        )
-    })
+    let why = format!(
+        "the answer to registering process {} was lost and that process does not answer",
+        body.boot_id
+    );
+    fenced(view, RowChange::default(), why)
 }
 
 /// An open request that was not applied as far as the gateway says, and that would not be made again now.
@@ -95,21 +123,21 @@ pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
 /// It may still arrive. So it stays open, and its member counts as gone, until the epoch it was sent under
 /// is past at the gateway; a read after that is what says that it left no trace.
 pub(super) fn withdrawn(view: View<'_>, open: &MemberRequest) -> Next {
-    fenced(view, || {
-        format!(
-            "the answer to {} was lost, and it is no longer wanted; it may still arrive",
-            open.step
-        )
-    })
+    let why = format!(
+        "the answer to {} was lost, and it is no longer wanted; it may still arrive",
+        open.step
+    );
+    fenced(view, RowChange::default(), why)
 }
 
-/// Closes the open step once it can never be applied any more; until then asks for the fence.
-fn fenced(view: View<'_>, why: impl FnOnce() -> String) -> Next {
+/// Closes the open step with a change of the row once it can never be applied any more; until then asks for
+/// the fence, and says why.
+fn fenced(view: View<'_>, then: RowChange, why: String) -> Next {
     if view.ctx.confirmed.step_fenced {
         return Next::record(RowChange {
             closes: view.closed(StepOutcome::Refused),
-            ..RowChange::default()
+            ..then
         });
     }
-    view.wait(WaitReason::FenceStep, why())
+    view.wait(WaitReason::FenceStep, why)
 }

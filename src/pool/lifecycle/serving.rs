@@ -6,6 +6,7 @@ use super::follow::follow;
 use super::view::{View, advance};
 use super::{requests, resolve};
 use crate::gateway::model::{LossEvidence, Member, MemberAction, MemberPhase};
+use crate::pool::floor::leaves_enough;
 use crate::pool::health::{self, Health};
 use crate::pool::loss::{self, Proof};
 use crate::pool::observation::Reading;
@@ -80,9 +81,11 @@ fn open(view: View<'_>, member: &Member, suspicion: &Suspicion) -> Option<Next> 
     let still_at = |expected| member.phase == MemberPhase::Active && member.generation == expected;
     let withdrawn = match &open.action {
         MemberAction::Suspect { expected, .. } => {
-            still_at(*expected) && !matches!(suspicion, Suspicion::Tell(_))
+            still_at(*expected) && (view.ctx.refused_in_doubt || !matches!(suspicion, Suspicion::Tell(_)))
         }
-        MemberAction::Drain { expected } => still_at(*expected) && !may_drain(view),
+        MemberAction::Drain { expected } => {
+            still_at(*expected) && (view.ctx.refused_in_doubt || !may_drain(view))
+        }
         MemberAction::Register(_)
         | MemberAction::Admit { .. }
         | MemberAction::Seal { .. }
@@ -96,12 +99,15 @@ fn open(view: View<'_>, member: &Member, suspicion: &Suspicion) -> Option<Next> 
     resolve::open(view, member)
 }
 
-/// S5 and S6 as the planner judged them: one more than the floor, and more than desired for a drain that
-/// the infrastructure asks for.
+/// S5 and S6 as the planner judged them, with what is known now.
 fn may_drain(view: View<'_>) -> bool {
     let ctx = view.ctx;
-    let replacing = view.row.evidence.is_present();
-    ctx.serving > ctx.min_serving && (!replacing || ctx.serving > ctx.desired_instances)
+    leaves_enough(
+        ctx.answering,
+        ctx.target,
+        ctx.min_serving,
+        view.row.evidence.is_present(),
+    )
 }
 
 fn suspicion(view: View<'_>) -> Suspicion {

@@ -21,6 +21,8 @@ pub(super) struct Census<'a> {
     pub(super) serving: u32,
     /// Of these, those without sustained bad readings.
     pub(super) healthy: u32,
+    /// Of these, those that answered well when last read: what a drain may count on (S5).
+    pub(super) answering: u32,
     /// On the repair budget, in any phase, for life.
     pub(super) repairing: u32,
     /// Occupying capacity and not on the repair budget: what the gateway weighs against desired + surge.
@@ -55,6 +57,7 @@ impl<'a> Census<'a> {
 
         let serving = live.iter().filter(|view| is_serving(view)).count();
         let healthy = live.iter().filter(|view| is_healthy(view)).count();
+        let answering = live.iter().filter(|view| is_answering(view)).count();
         let repairing = live.iter().filter(|view| view.repair_for.is_some()).count();
         let (stuck, candidates): (Vec<&InstanceView>, Vec<&InstanceView>) = live
             .iter()
@@ -85,6 +88,7 @@ impl<'a> Census<'a> {
         Self {
             serving: count(serving),
             healthy: count(healthy),
+            answering: count(answering),
             repairing: count(repairing),
             ordinary: count(live.len() - repairing),
             planned_candidate: candidates.iter().copied().find(|view| view.repair_for.is_none()),
@@ -113,9 +117,9 @@ impl<'a> Census<'a> {
         self.serving.saturating_add(self.on_the_way())
     }
 
-    /// How many would serve and be healthy after this instance were drained.
-    pub(super) fn healthy_without(&self, view: &InstanceView) -> u32 {
-        self.healthy.saturating_sub(u32::from(is_healthy(view)))
+    /// How many would serve and answer after this instance were drained.
+    pub(super) fn answering_without(&self, view: &InstanceView) -> u32 {
+        self.answering.saturating_sub(u32::from(is_answering(view)))
     }
 
     /// Serving, but doubtful.
@@ -135,7 +139,7 @@ impl<'a> Census<'a> {
     /// long as surge room is left, that is, as long as fewer drains than `max_surge` hold a slot that no
     /// repair has taken over.
     pub(super) fn drain_hold(&self, input: &PlanInput) -> Option<PlanReason> {
-        let age = |view: &InstanceView| since(view.phase_changed_at, input.now);
+        let age = |view: &InstanceView| since(view.leaving_since.unwrap_or(view.phase_changed_at), input.now);
         let stuck = |view: &InstanceView| is_stuck(view, input);
         let held_by = |view: &InstanceView, stuck| PlanReason::DrainHeldBy {
             instance: view.id.clone(),
@@ -241,27 +245,41 @@ pub(super) fn in_progress(candidate: &InstanceView, now: Timestamp) -> PlanReaso
     }
 }
 
-/// Whether a drain in flight has been so for too long. One that is only about to start never has: the age of
-/// its phase is that of its service.
+/// Whether a drain in flight has been so for too long, or a step that may have begun one. What is only about to be
+/// sent never has: the age of its phase is that of its service.
 pub(super) fn is_stuck(view: &InstanceView, input: &PlanInput) -> bool {
-    view.phase.is_departing() && since(view.phase_changed_at, input.now) >= input.timings.drain_stuck_after
+    let since_then = if view.phase.is_departing() {
+        Some(view.phase_changed_at)
+    } else {
+        view.leaving_since
+    };
+    since_then.is_some_and(|then| since(then, input.now) >= input.timings.drain_stuck_after)
 }
 
 /// Whether a row serves. The gateway's word outranks the row's: a member it drained or suspects on
 /// somebody else's word takes no new work. A member phase that was not read is no evidence against it.
 pub(super) fn is_serving(view: &InstanceView) -> bool {
-    view.phase == Phase::Serving && !view.leaving && matches!(view.member, None | Some(MemberPhase::Active))
+    view.phase == Phase::Serving
+        && !view.leaving
+        && !view.unregistered
+        && matches!(view.member, None | Some(MemberPhase::Active))
 }
 
-/// Whether it counts where a drain is weighed.
+/// Whether it counts where a replacement is weighed: without sustained bad readings.
 pub(super) fn is_healthy(view: &InstanceView) -> bool {
     is_serving(view) && !view.suspected_locally
+}
+
+/// Whether it counts where a drain is weighed: a single bad reading may make a drain wait, and costs nothing.
+fn is_answering(view: &InstanceView) -> bool {
+    is_healthy(view) && view.answering
 }
 
 fn is_about_to_serve(view: &InstanceView, input: &PlanInput) -> bool {
     view.phase == Phase::Admitted
         && !view.suspected_locally
         && !view.leaving
+        && !view.unregistered
         && since(view.phase_changed_at, input.now) < input.timings.admitted_patience
 }
 
@@ -272,7 +290,7 @@ fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> boo
         }
         Phase::Suspect | Phase::Lost => repaired,
         Phase::Admitted => !is_about_to_serve(view, input),
-        Phase::Serving => is_departed_at_the_gateway(view),
+        Phase::Serving => view.unregistered || is_departed_at_the_gateway(view),
         Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {
             is_overdue(view, input.now)
         }

@@ -138,9 +138,15 @@ pub struct InstanceView {
     /// Sustained bad readings that the gateway has not been told about: it does not count as serving
     /// where a drain is weighed, and opens no repair.
     pub suspected_locally: bool,
+    /// It answered well when it was last read in this term: only then a drain may count on it (S5).
+    pub answering: bool,
+    /// The gateway said that it holds no such registration: it gets no work, whatever the row says.
+    pub unregistered: bool,
     /// A drain or a suspicion of it is journaled and not settled: queued, under way, or its answer was
     /// lost. Nobody knows whether it still takes work, so it counts as departing.
     pub leaving: bool,
+    /// When that step was last sent; `None` while it is only queued.
+    pub leaving_since: Option<Timestamp>,
     /// The member's phase at the gateway when last recorded; `None` before registration.
     pub member: Option<MemberPhase>,
     /// How it compares with the desired blueprint.

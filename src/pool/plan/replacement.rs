@@ -16,6 +16,7 @@ use super::census::{Census, by_age, count, is_serving};
 use super::reason::{Cause, PlanReason};
 use super::{Action, EvidenceView, InstanceView, PlanInput, ReplacementBudget, Verdict};
 use crate::pool::evidence::Disruption;
+use crate::pool::floor;
 use crate::pool::outdated::Outdated;
 
 /// One instance to be replaced.
@@ -37,11 +38,7 @@ impl Item<'_> {
     /// How many must be healthy and serving before it may be drained. Without evidence too, nothing
     /// planned is taken away while the pool is short of what is desired.
     fn needed(&self, input: &PlanInput) -> u32 {
-        if self.under_evidence() {
-            input.target().saturating_add(1)
-        } else {
-            input.target().max(input.min_serving.saturating_add(1))
-        }
+        floor::needed(input.target(), input.min_serving, self.under_evidence())
     }
 }
 
@@ -65,11 +62,9 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
     let mut surge_asked = false;
     for item in &queue {
         let instance = &item.view.id;
-        // The doubtful one itself may be drained: what counts is who is left. The floor follows from
-        // `needed`; it is asked again because S6 must not hang on an order of rules.
-        let left = census.healthy_without(item.view);
-        let may_leave = left >= item.needed(input).saturating_sub(1) && left >= input.min_serving;
-        if may_leave {
+        // The doubtful one itself may be drained: what counts is who is left.
+        let left = census.answering_without(item.view);
+        if floor::leaves_enough(left, input.target(), input.min_serving, item.under_evidence()) {
             if let Some(hold) = &drain_hold {
                 if !waits.contains(hold) {
                     waits.push(hold.clone());
@@ -88,7 +83,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
                 PlanReason::Drains {
                     instance: instance.clone(),
                     cause: item.cause,
-                    serving: census.healthy,
+                    serving: census.answering,
                 },
                 waits,
             );

@@ -20,7 +20,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
         .iter()
         .copied()
         .filter(|view| is_serving(view) && is_readable(view))
-        .filter(|view| census.healthy_without(view) >= target)
+        .filter(|view| census.answering_without(view) >= target)
         .min_by(|left, right| {
             right
                 .at_risk
@@ -37,7 +37,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
             Action::Drain(surplus.id.clone()),
             PlanReason::ScalesIn {
                 instance: surplus.id.clone(),
-                serving: census.healthy,
+                serving: census.answering,
                 desired: target,
             },
             Vec::new(),

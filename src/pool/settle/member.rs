@@ -114,7 +114,14 @@ pub fn accepted(row: &InstanceRow, request: &MemberRequest, member: &Member) -> 
 pub(super) fn settle(scene: Scene<'_>, request: &MemberRequest, outcome: &Outcome<Member>) -> Settled {
     match outcome {
         Outcome::Applied(member) | Outcome::Replayed(member) => stands(scene, request, member),
-        Outcome::Refused(refusal) => refused(scene, request, &refusal.code),
+        Outcome::Refused(refusal) => {
+            let mut settled = refused(scene, request, &refusal.code);
+            if scene.ctx.sent_before && may_still_land(&request.action, &refusal.code) {
+                // This copy left no trace; an earlier one, never answered, may still arrive (S9).
+                settled.step = Some(StepOutcome::Unknown);
+            }
+            settled
+        }
         Outcome::Unknown(fault) => Scene::stepped(
             StepOutcome::Unknown,
             scene.waiting(WaitReason::Unresolved, fault.to_string()),
@@ -186,6 +193,43 @@ fn refused(scene: Scene<'_>, request: &MemberRequest, code: &RefusalCode) -> Set
         | RefusalCode::IdentityConflict
         | RefusalCode::ApiMode
         | RefusalCode::Other(_) => candidate_refused(scene, request, detail, false),
+    }
+}
+
+/// Whether a copy of a refused request that was sent earlier may yet be applied, and would be unwelcome then.
+///
+/// Not when every copy compares with a generation that is past, names an epoch that is past, or has the body that
+/// was refused for itself. Not either when the row follows whatever the member becomes.
+const fn may_still_land(action: &MemberAction, code: &RefusalCode) -> bool {
+    let joins = match action {
+        MemberAction::Register(_) => true,
+        MemberAction::Drain { .. } | MemberAction::Suspect { .. } => false,
+        MemberAction::Admit { .. }
+        | MemberAction::Seal { .. }
+        | MemberAction::Lost { .. }
+        | MemberAction::Retire { .. }
+        | MemberAction::Retired { .. } => return false,
+    };
+    match code {
+        RefusalCode::StaleEpoch
+        | RefusalCode::IntentChanged
+        | RefusalCode::StaleGeneration
+        | RefusalCode::Irreversible => false,
+        // Another phase is another generation; a registration has none to compare with.
+        RefusalCode::Phase => joins,
+        RefusalCode::PoolDisabled
+        | RefusalCode::ServingFloor
+        | RefusalCode::SurgeBudget
+        | RefusalCode::RepairBudget
+        | RefusalCode::NotCertified
+        | RefusalCode::PublicationBarrier
+        | RefusalCode::EvidenceRequired
+        | RefusalCode::Validation
+        | RefusalCode::NotFound
+        | RefusalCode::IdentityConflict
+        | RefusalCode::ApiMode
+        | RefusalCode::NotDrained
+        | RefusalCode::Other(_) => true,
     }
 }
 

@@ -182,8 +182,15 @@ impl Gateway for World {
         if self.gate("gateway", request.instance.as_str()).await.is_err() {
             return Outcome::Unknown(down());
         }
-        if self.gate("send", request.action.label()).await.is_err() {
+        let about = format!("{} {}", request.action.label(), request.instance);
+        if self.gate("send", &about).await.is_err() {
             return Outcome::Unknown(down());
+        }
+        let refusal = self.lock().refuse.clone();
+        if let Some((what, code)) = refusal
+            && about.contains(&what)
+        {
+            return refused(code);
         }
         let mut inner = self.lock();
         let key = (request.operation.to_string(), request.step.to_string());

@@ -58,6 +58,8 @@ pub struct Inner {
     pub owed: u64,
     /// Requests of this action are applied, and their answers lost.
     pub lose_answers_of: Option<String>,
+    /// Requests that contain this, as `action instance`, are refused and leave no trace.
+    pub refuse: Option<(String, trino_pool_operator::gateway::model::RefusalCode)>,
     pub lease: Option<LeaseFacts>,
     pub events: Vec<String>,
     pub statuses: Vec<serde_json::Value>,

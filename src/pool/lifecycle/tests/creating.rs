@@ -303,10 +303,42 @@ fn registering() -> (Story, MemberRequest) {
 fn s9_an_unknown_registration_is_sent_again_while_its_coordinator_lives() {
     let (mut story, sent) = registering();
     assert_eq!(story.next(), Next::perform(Effect::Member(sent.clone())));
-    // Whatever else is known of the candidate by now, and however late it is.
+    // Whatever else is known of the candidate by now.
     story.ctx.desired_release = Some("r2".into());
-    story.now = at(3600);
     assert_eq!(story.next(), Next::perform(Effect::Member(sent)));
+}
+
+#[test]
+fn l6_a_registration_that_is_never_answered_gives_its_candidate_up_behind_a_fence() {
+    let (mut story, sent) = registering();
+    story.now = at(3600);
+    story.ctx.probes_trusted = false;
+    let again = Next::perform(Effect::Member(sent.clone()));
+    assert_eq!(story.next(), again, "the fault is likely ours");
+    story.ctx.probes_trusted = true;
+    assert_eq!(reason(&story.next()), WaitReason::FenceStep);
+    story.ctx.confirmed.step_fenced = true;
+    let next = story.next();
+    let closed = change(&next).closes.clone().unwrap();
+    assert_eq!((closed.step, closed.outcome), (sent.step, StepOutcome::Refused));
+    assert_eq!(change(&next).to, Some(Phase::FailedPreparing));
+    assert_eq!(cause(&next), FailureCause::DeadlineExceeded);
+}
+
+#[test]
+fn s9_a_candidate_that_was_given_up_is_not_registered_once_more() {
+    let (mut story, _) = registering();
+    story.row.failure = Some(CandidateFailure {
+        cause: FailureCause::GatewayRefused,
+        detail: "register was refused with POOL_VALIDATION".into(),
+    });
+    assert_eq!(reason(&story.next()), WaitReason::FenceStep);
+    story.ctx.confirmed.step_fenced = true;
+    let next = story.next();
+    assert!(change(&next).closes.is_some());
+    story.apply(change(&next));
+    story.ctx.open_step = None;
+    assert_eq!(change(&story.next()).to, Some(Phase::FailedPreparing));
 }
 
 #[test]
@@ -314,7 +346,6 @@ fn s9_an_unknown_registration_is_never_closed_on_a_404_but_fenced_and_read_back(
     for gone in [Story::silent as fn(&mut Story), Story::restarted] {
         let (mut story, sent) = registering();
         gone(&mut story);
-        story.now = at(3600);
         assert_eq!(reason(&story.next()), WaitReason::FenceStep);
         story.ctx.confirmed.step_fenced = true;
         let next = story.next();

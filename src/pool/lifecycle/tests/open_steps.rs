@@ -163,7 +163,7 @@ fn withdrawn() -> Vec<(Story, MemberRequest)> {
     let sent = drain.opens(MemberAction::Drain {
         expected: expected(1),
     });
-    drain.ctx.serving = 2;
+    drain.ctx.answering = 1;
     vec![(suspicion, told), (drain, sent)]
 }
 
@@ -212,7 +212,7 @@ fn s9_a_withdrawn_request_is_sent_again_when_it_is_wanted_again_before_its_fence
     suspicion.silent();
     suspicion.ctx.failing_for = Some(testing::minutes(10));
     assert_eq!(suspicion.next(), Next::perform(Effect::Member(told)));
-    drain.ctx.serving = 3;
+    drain.ctx.answering = 2;
     assert_eq!(drain.next(), Next::perform(Effect::Member(sent)));
 }
 
@@ -238,7 +238,7 @@ fn s5_an_open_drain_is_sent_again_only_while_its_condition_holds() {
         Next::perform(Effect::Member(sent)),
         "an ordinary rollout"
     );
-    story.ctx.serving = 2;
+    story.ctx.answering = 1;
     assert_eq!(reason(&story.next()), WaitReason::FenceStep, "the floor");
 
     // The infrastructure asks for it: only while a replacement really serves.
@@ -248,6 +248,19 @@ fn s5_an_open_drain_is_sent_again_only_while_its_condition_holds() {
         expected: expected(1),
     });
     assert_eq!(reason(&story.next()), WaitReason::FenceStep);
-    story.ctx.serving = 4;
+    story.ctx.answering = 3;
     assert!(matches!(effect(&story.next()), Effect::Member(_)));
+}
+
+#[test]
+fn s9_what_was_refused_while_an_earlier_copy_is_out_is_fenced_and_not_sent_again() {
+    let [(mut suspicion, _), (mut drain, _)] = <[_; 2]>::try_from(withdrawn()).unwrap();
+    suspicion.silent();
+    suspicion.ctx.failing_for = Some(testing::minutes(10));
+    drain.ctx.answering = 2;
+    for mut story in [suspicion, drain] {
+        assert!(matches!(effect(&story.next()), Effect::Member(_)), "wanted");
+        story.ctx.refused_in_doubt = true;
+        assert_eq!(reason(&story.next()), WaitReason::FenceStep);
+    }
 }

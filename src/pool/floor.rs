@@ -1,0 +1,57 @@
+//! How many must be left when one is taken away on purpose (S5, S6): one rule for the plan, and for a planned drain
+//! that is sent again. Pure.
+
+/// Whether enough answering members are left without the one that is to be drained. `target`: what is desired, and
+/// at least `floor`. A drain for a node (`for_node`) needs a replacement that serves already; without evidence too,
+/// nothing is taken away while the pool is short.
+#[must_use]
+pub const fn leaves_enough(left: u32, target: u32, floor: u32, for_node: bool) -> bool {
+    left.saturating_add(1) >= needed(target, floor, for_node) && left >= floor
+}
+
+/// How many must serve and answer, the one to be drained included.
+#[must_use]
+pub const fn needed(target: u32, floor: u32, for_node: bool) -> u32 {
+    let beyond_floor = floor.saturating_add(1);
+    if for_node {
+        target.saturating_add(1)
+    } else if target > beyond_floor {
+        target
+    } else {
+        beyond_floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s5_a_drain_for_a_node_needs_all_that_is_desired_beside_it() {
+        assert!(leaves_enough(3, 3, 2, true));
+        assert!(!leaves_enough(2, 3, 2, true));
+    }
+
+    #[test]
+    fn s6_no_drain_goes_below_the_floor() {
+        for for_node in [true, false] {
+            for left in 0..4 {
+                assert!(!leaves_enough(left, 4, 4, for_node), "{left}");
+            }
+            assert!(leaves_enough(4, 4, 4, for_node));
+        }
+    }
+
+    #[test]
+    fn a_rollout_may_use_the_room_between_desired_and_the_floor() {
+        assert!(leaves_enough(2, 3, 2, false));
+        assert!(!leaves_enough(1, 3, 2, false));
+        // Short of what is desired already: nothing planned goes on.
+        assert!(!leaves_enough(1, 3, 1, false));
+    }
+
+    #[test]
+    fn a_pool_that_is_emptied_keeps_nobody() {
+        assert!(leaves_enough(0, 0, 0, false));
+    }
+}
