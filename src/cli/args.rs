@@ -68,7 +68,7 @@ pub struct RunArgs {
     /// Serve the TrinoPools of this namespace only; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
     pub namespaces: Vec<String>,
-    /// Kubeconfig file. Default: in-cluster, else $KUBECONFIG, else ~/.kube/config.
+    /// Kubeconfig file. Default: $KUBECONFIG, else ~/.kube/config, else the pod's own service account.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig. Default: its current one.
@@ -141,7 +141,8 @@ Examples:
   trino-pool-operator simulate --list
   trino-pool-operator simulate --scenario mass-drift --pools 3 --seed 7
   trino-pool-operator simulate --scenario all --output json
-      Every scenario; one JSON object each; exit status 1 if anything was lost or an expectation failed.
+      Every scenario; one JSON object each; exit status 1 if a query was lost that the scenario does not
+      announce, a rule was broken or an expectation failed.
   trino-pool-operator simulate --keep-open
       Leave the world and its HTTP ports up afterwards, for curl and kubectl.")]
 pub struct SimulateArgs {
@@ -160,7 +161,7 @@ pub struct SimulateArgs {
     /// Workers of each instance. Default: the scenario's own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub workers: Option<u32>,
-    /// Everything that varies between two runs.
+    /// Names and every random choice. Over HTTP the timing of the machine varies too.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Seconds of the story per second of yours, above 0 and at most 200. Default: 6, and 20 with `all`.

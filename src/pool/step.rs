@@ -17,6 +17,8 @@ use crate::gateway::port::Outcome;
 use crate::store::port::{Recovery, StepOutcome};
 
 /// What every decision about an instance may take into account.
+// Independent facts of one instance, not states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepContext {
     /// The gateway's name of the pool.

@@ -44,7 +44,7 @@ fn in_phase(world: &World, id: &InstanceId) -> Option<MemberPhase> {
     world.lock().members.get(id).map(|member| member.phase)
 }
 
-async fn drift_first_node(world: &World, id: &InstanceId) {
+fn drift_first_node(world: &World, id: &InstanceId) {
     let node = world.nodes_of(id)[0].clone();
     world.drift(|name| *name == node);
 }
@@ -62,7 +62,7 @@ async fn l1_a_drain_whose_recovery_request_was_lost_ends_when_its_obligations_en
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     world.lock().owed = 1;
-    drift_first_node(&world, &victim).await;
+    drift_first_node(&world, &victim);
     process
         .until("it drains", minutes(3), |process| {
             process.pool("analytics").instances[&victim].phase == Phase::Draining
@@ -115,11 +115,11 @@ async fn l1_a_drain_whose_recovery_request_was_lost_ends_when_its_obligations_en
 async fn l6_a_candidate_that_hangs_after_its_validation_is_given_up_in_time() {
     let world = World::default();
     let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let process = Process::with_three_serving(&world, &store).await;
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "admit", Trouble::Fails);
-    drift_first_node(&world, &victim).await;
+    drift_first_node(&world, &victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -143,11 +143,11 @@ async fn l6_a_candidate_that_hangs_after_its_validation_is_given_up_in_time() {
 async fn l6_a_candidate_that_the_gateway_cannot_reach_is_given_up_in_time() {
     let world = World::default();
     let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let process = Process::with_three_serving(&world, &store).await;
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "register", Trouble::Fails);
-    drift_first_node(&world, &victim).await;
+    drift_first_node(&world, &victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -169,11 +169,11 @@ async fn l6_a_candidate_that_the_gateway_cannot_reach_is_given_up_in_time() {
 async fn s5_a_lost_drain_is_not_sent_again_while_its_replacement_is_doubtful() {
     let world = World::default();
     let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let process = Process::with_three_serving(&world, &store).await;
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "drain", Trouble::Fails);
-    drift_first_node(&world, &victim).await;
+    drift_first_node(&world, &victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -226,14 +226,14 @@ async fn held_second_drain() -> (World, Process, InstanceId, InstanceId, Instanc
     let mut known = process.serving("analytics");
     let (first, second) = (known[0].clone(), known[1].clone());
     world.lock().owed = 1;
-    drift_first_node(&world, &first).await;
+    drift_first_node(&world, &first);
     process
         .until("the first drains", minutes(3), |process| {
             process.pool("analytics").instances[&first].phase == Phase::Draining
         })
         .await;
     known.push(newcomer(&process, &known).unwrap());
-    drift_first_node(&world, &second).await;
+    drift_first_node(&world, &second);
     process
         .until("the second one's replacement serves", minutes(3), |process| {
             process.serving("analytics").len() == 4
@@ -287,7 +287,7 @@ async fn s5_l7_a_member_that_the_gateway_does_not_know_does_not_serve() {
         "{said:?}"
     );
     assert_eq!(active(&world), 3, "another one was made in its place");
-    drift_first_node(&world, &victim).await;
+    drift_first_node(&world, &victim);
     for _ in 0..600 {
         pass(seconds(1)).await;
         assert!(active(&world) >= 3, "{:?}", process.pool("analytics").plan);
@@ -320,7 +320,7 @@ async fn l6_a_departure_in_doubt_does_not_hold_every_other_drain_for_ever() {
     world.calm();
     // The gateway answers for everything but this one.
     world.trouble("gateway", doubtful.as_str(), Trouble::Fails);
-    drift_first_node(&world, &other).await;
+    drift_first_node(&world, &other);
     pass(minutes(120)).await;
     let pool = process.pool("analytics");
     assert!(
@@ -339,7 +339,7 @@ async fn s9_a_refused_repetition_does_not_leave_a_member_that_nobody_retires() {
     let process = Process::with_three_serving(&world, &store).await;
     let known = process.serving("analytics");
     world.trouble("send", "register", Trouble::Fails);
-    drift_first_node(&world, &known[0]).await;
+    drift_first_node(&world, &known[0]);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -377,7 +377,7 @@ async fn s5_s7_a_refused_repetition_of_a_drain_does_not_let_two_drains_run() {
     let (first, urgent) = (known[0].clone(), known[1].clone());
     world.trouble("send", "drain", Trouble::Fails);
     world.lock().owed = 1;
-    drift_first_node(&world, &first).await;
+    drift_first_node(&world, &first);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -429,13 +429,13 @@ async fn l6_a_drain_that_never_ends_does_not_stop_other_pools() {
         process.serving("analytics")[0].clone(),
     );
     world.lock().owed = 1;
-    drift_first_node(&world, &stuck).await;
+    drift_first_node(&world, &stuck);
     process
         .until("it drains", minutes(3), |process| {
             process.pool("adhoc").instances[&stuck].phase == Phase::Draining
         })
         .await;
-    drift_first_node(&world, &other).await;
+    drift_first_node(&world, &other);
     pass(minutes(120)).await;
     let pool = process.pool("analytics");
     assert_ne!(

@@ -27,6 +27,8 @@ use crate::telemetry::events::ActorRestarted;
 
 /// One instance in the pool's memory.
 #[derive(Debug)]
+// Independent facts of one instance, not states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 pub(super) struct Live {
     pub(super) row: InstanceRow,
     actor: Option<ActorRef<InstanceMsg>>,

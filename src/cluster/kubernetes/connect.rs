@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 /// Where the API server is and who we are.
@@ -53,17 +53,22 @@ async fn config(options: &ConnectOptions) -> Result<Config, ConnectError> {
             .await
             .map_err(|error| ConnectError::NotFound(one_line(&error)));
     };
-    let named =
-        |error: &dyn std::error::Error| ConnectError::Kubeconfig(path.display().to_string(), one_line(error));
+    let named = |error: &(dyn std::error::Error + 'static)| {
+        ConnectError::Kubeconfig(path.display().to_string(), one_line(error))
+    };
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| named(&error))?;
     Config::from_custom_kubeconfig(kubeconfig, &chosen)
         .await
         .map_err(|error| named(&error))
 }
 
-fn one_line(error: &dyn std::error::Error) -> String {
+fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
+    if quotes_the_file(error) || source.is_some_and(quotes_the_file) {
+        return "it is not a kubeconfig; what it holds is not repeated here, since it may be secret"
+            .to_owned();
+    }
     while let Some(cause) = source {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
@@ -73,4 +78,10 @@ fn one_line(error: &dyn std::error::Error) -> String {
     }
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")
+}
+
+/// Whether an error's text shows lines of the file: the parser quotes what surrounds its complaint.
+fn quotes_the_file(error: &(dyn std::error::Error + 'static)) -> bool {
+    let parsing = error.downcast_ref::<KubeconfigError>();
+    parsing.is_some_and(|error| matches!(error, KubeconfigError::Parse(_)))
 }

@@ -129,6 +129,8 @@ pub enum ReplacementBudget {
 }
 
 /// One instance as the planner sees it.
+// Independent facts of one instance, not states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceView {
     /// Which.

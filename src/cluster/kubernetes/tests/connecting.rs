@@ -55,6 +55,21 @@ async fn a_wrong_configuration_is_one_clear_line() {
 }
 
 #[tokio::test]
+async fn a_broken_kubeconfig_is_never_repeated_since_it_may_hold_a_token() {
+    for text in [
+        "users:\n- name: u\n  user:\n    token: hunter2\n  broken: [\n",
+        "hunter2-a-bare-token",
+        "apiVersion: v1\nkind: Config\nusers: {token: hunter2}\n",
+    ] {
+        let file = written("secret", text);
+        let Err(error) = connect(&file.0, None).await else {
+            panic!("{text:?} was accepted")
+        };
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn nobody_there_is_told_by_the_check() {
     let file = written("nobody", GOOD);
     let cluster = connect(&file.0, None).await.unwrap();
