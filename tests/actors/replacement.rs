@@ -1,6 +1,7 @@
 //! The main job: observe, persist, cordon, surge, drain.
 
 use serde_json::json;
+use trino_pool_operator::cluster::facts::Grace;
 use trino_pool_operator::pool::evidence::RecordedEvidence;
 use trino_pool_operator::pool::ids::InstanceId;
 use trino_pool_operator::pool::phase::Phase;
@@ -309,4 +310,26 @@ async fn a_confirmed_drain_empties_the_pool_and_lets_the_resource_go() {
     let left: Vec<InstanceId> = process.serving("analytics");
     assert_eq!(left.len(), 1, "{:#?}", process.pool("analytics"));
     assert_eq!(process.pool("analytics").plan.label, "LastMemberHeld");
+}
+
+#[tokio::test(start_paused = true)]
+async fn k02_a_leaving_node_of_finite_grace_is_cordoned_like_any_other() {
+    let world = World::default();
+    let store = world::store();
+    let mut process = Process::with_three_serving(&world, &store).await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    for claim in world.lock().claims.values_mut() {
+        if claim.node.as_ref() == Some(&node) {
+            claim.grace = Grace::Finite(minutes(10));
+        }
+    }
+    world.drift(|name| *name == node);
+    process
+        .until("its instance is replaced", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    let log = world.lock().log.clone();
+    assert!(log.contains(&format!("cordon {node}")), "{log:#?}");
 }

@@ -63,8 +63,10 @@ impl Brain {
             Reading::NotAsked => return,
         };
         live.placement = Some(report.clone());
-        live.faults.extend(report.faults.iter().cloned());
+        // Protection and the rest of the look. What placement found is weighed by the report itself: a node that
+        // the policy merely dislikes must not keep a leaving one schedulable (K02).
         let protected = live.faults.is_empty();
+        live.faults.extend(report.faults.iter().cloned());
         let writes = evidence::records(&live.row, report, now);
         if self.authority.is_none() || self.ended || self.store_fault.is_some() {
             // Nothing can be recorded now; the next round looks again.
