@@ -279,7 +279,7 @@ async fn s8_authority_that_was_taken_without_an_answer_is_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s8_a_configuration_that_landed_without_an_answer_is_recognised() {
+async fn s8_w01b_a_configuration_that_landed_without_an_answer_is_recognised() {
     let (world, store) = (World::default(), world::store());
     let (process, _) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
     let epoch = stored_epoch(&store).await;

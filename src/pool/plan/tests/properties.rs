@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn l07_every_plan_says_why_and_its_report_agrees(input in any_pool()) {
+    fn w05_l07_every_plan_says_why_and_its_report_agrees(input in any_pool()) {
         let made = plan(&input);
         prop_assert!(!made.reason.to_string().is_empty());
         prop_assert!(!made.report.is_empty());
