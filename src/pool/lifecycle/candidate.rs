@@ -1,7 +1,7 @@
 //! From a registered member to an accepted admission: PREPARING and VALIDATING.
 
 use super::creating::pods_ready;
-use super::doom::{fresh_check, is_overdue, reason, retire, still_unproven, wait_or_expire};
+use super::doom::{fresh_check, is_overdue, outlived, reason, retire, still_unproven, wait_or_expire};
 use super::requests::{admission, admission_attempt};
 use super::view::View;
 use super::{RECEIPT_FRESHNESS, resolve};
@@ -123,20 +123,31 @@ fn decide(view: View<'_>, member: &Member) -> Next {
 }
 
 fn admit_again(view: View<'_>, member: &Member, open: &MemberRequest) -> Next {
-    if let Some(failure) = reason(view) {
+    if let Some(failure) = reason(view).or_else(|| hangs(view)) {
         return retire(view, member, failure);
-    }
-    // The gateway admits nobody whom it cannot reach, and then refuses nothing either (L6).
-    if let Reading::Unknown(fault) = &view.seen.info
-        && is_overdue(view)
-    {
-        let detail = format!("it does not answer: {}", fault.detail);
-        return wait_or_expire(view, WaitReason::CoordinatorNotReady, detail);
     }
     match fresh_check(view) {
         Ok(()) => resolve::replay(open),
         Err(next) => next,
     }
+}
+
+/// Why an admission without an answer is no longer waited for past the deadline (L6): what the gateway
+/// probes before it admits is not well, so that it goes on answering nothing and refusing nothing.
+///
+/// The claim that follows is safe whatever became of the admission: both expect the same generation.
+fn hangs(view: View<'_>) -> Option<CandidateFailure> {
+    if !is_overdue(view) {
+        return None;
+    }
+    let missing = view.seen.owned.seen().and_then(|owned| pods_ready(owned).err());
+    let silent = || match &view.seen.info {
+        Reading::Seen(info) if !info.ready => Some("it still starts".to_owned()),
+        Reading::Seen(_) | Reading::NotAsked => None,
+        Reading::Unknown(fault) => Some(format!("it does not answer: {}", fault.detail)),
+    };
+    let detail = missing.or_else(silent)?;
+    Some(outlived(view, &detail))
 }
 
 fn prepare(view: View<'_>) -> Next {

@@ -132,13 +132,15 @@ pub(super) fn wait_or_expire(view: View<'_>, reason: WaitReason, detail: String)
     if !is_overdue(view) {
         return view.wait(reason, detail);
     }
-    give_up(
-        view,
-        CandidateFailure {
-            cause: FailureCause::DeadlineExceeded,
-            detail: format!("{} outlived its deadline: {detail}", view.row.phase),
-        },
-    )
+    give_up(view, outlived(view, &detail))
+}
+
+/// The reason of a candidate that is given up for its deadline.
+pub(super) fn outlived(view: View<'_>, detail: &str) -> CandidateFailure {
+    CandidateFailure {
+        cause: FailureCause::DeadlineExceeded,
+        detail: format!("{} outlived its deadline: {detail}", view.row.phase),
+    }
 }
 
 /// Gives up a candidate whose reason is not durable yet, or that needs no claim.

@@ -364,6 +364,79 @@ fn w06b_a_candidate_that_can_be_admitted_is_admitted_even_after_its_deadline() {
     assert_eq!(request(&story.next()).action.label(), "admit");
 }
 
+/// Validated, its admission sent and not answered, five hours old.
+fn unanswered_admission() -> (Story, MemberRequest) {
+    let mut story = validating();
+    let sent = request(&story.next()).clone();
+    story.ctx.open_step = Some(sent.clone());
+    story.now = at(3600 * 5);
+    (story, sent)
+}
+
+#[test]
+fn l6_a_candidate_that_hangs_while_its_admission_is_unanswered_is_claimed_past_its_deadline() {
+    type Bend = fn(&mut Story);
+    let bends: Vec<(&str, Bend)> = vec![
+        ("no answer", Story::silent),
+        ("it still starts", |story| {
+            if let Reading::Seen(info) = &mut story.seen.info {
+                info.ready = false;
+            }
+        }),
+        ("a worker is missing", |story| {
+            if let Reading::Seen(owned) = &mut story.seen.owned {
+                owned.workers_ready = Some(0);
+            }
+        }),
+    ];
+    for (what, bend) in bends {
+        let (mut story, sent) = unanswered_admission();
+        bend(&mut story);
+        story.now = at(60);
+        assert_eq!(
+            story.next(),
+            Next::perform(Effect::Member(sent.clone())),
+            "{what}: in time"
+        );
+        story.now = at(3600 * 5);
+        let mut blind = story.clone();
+        blind.ctx.probes_trusted = false;
+        assert_eq!(
+            blind.next(),
+            Next::perform(Effect::Member(sent)),
+            "{what}: the fault may be ours"
+        );
+
+        let next = story.next();
+        assert_eq!(cause(&next), FailureCause::DeadlineExceeded, "{what}");
+        assert_eq!(change(&next).to, None, "{what}: by way of the claim");
+        story.apply(change(&next));
+        let claim = story.next();
+        let MemberAction::Retire { expected } = &request(&claim).action else {
+            panic!("{what}: {claim:?}");
+        };
+        assert_eq!(
+            expected.get(),
+            0,
+            "{what}: the generation that the admission expects"
+        );
+        // The admission had landed first: it won.
+        story.gateway_says(MemberPhase::Active, 1);
+        assert_eq!(change(&story.next()).to, Some(Phase::Admitted), "{what}");
+    }
+}
+
+#[test]
+fn l6_an_unanswered_admission_of_a_candidate_that_is_well_is_sent_again_however_late() {
+    let (story, sent) = unanswered_admission();
+    assert_eq!(story.next(), Next::perform(Effect::Member(sent.clone())));
+    // Nor does a reading that is missing retire it (L4).
+    let (mut story, _) = unanswered_admission();
+    story.seen.owned = unknown();
+    story.seen.info = Reading::NotAsked;
+    assert_eq!(story.next(), Next::perform(Effect::Member(sent)));
+}
+
 #[test]
 fn unknown_readings_are_waited_out() {
     type Bend = fn(&mut Story);
