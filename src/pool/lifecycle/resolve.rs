@@ -5,11 +5,11 @@
 //! answers with what it recorded, or refuses by compare-and-set (S9). What may not be sent again is fenced
 //! before it is closed: until then the request may be on its way.
 
-use super::doom;
+use super::doom::{is_overdue, outlived};
 use super::view::View;
 use crate::gateway::model::{Member, MemberAction, MemberPhase, MemberRequest};
 use crate::pool::ids::Generation;
-use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges, InstanceRow};
+use crate::pool::instance::{InstanceChanges, InstanceRow};
 use crate::pool::phase::Phase;
 use crate::pool::recovery;
 use crate::pool::settle;
@@ -86,7 +86,7 @@ pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
         .info
         .seen()
         .and_then(crate::trino::port::CoordinatorInfo::boot);
-    let overdue = doom::is_overdue(view) && view.row.phase.permits(Phase::FailedPreparing);
+    let overdue = is_overdue(view) && view.row.phase.permits(Phase::FailedPreparing);
     if view.row.failure.is_some() || overdue {
         let why = format!(
             "the answer to registering process {} was lost, and its candidate is given up",
@@ -95,12 +95,10 @@ pub(super) fn registration(view: View<'_>, open: &MemberRequest) -> Next {
         let given_up = RowChange {
             to: overdue.then_some(Phase::FailedPreparing),
             changes: InstanceChanges {
-                failure: (overdue && view.row.failure.is_none()).then(|| CandidateFailure {
-                    cause: FailureCause::DeadlineExceeded,
-                    detail: format!(
-                        "{} outlived its deadline: the gateway never answered",
-                        view.row.phase
-                    ),
+                // Said with the phase that it explains, also if it was known before: so the pool remembers it (L5).
+                failure: overdue.then(|| {
+                    let known = view.row.failure.clone();
+                    known.unwrap_or_else(|| outlived(view, "the gateway never answered"))
                 }),
                 ..InstanceChanges::default()
             },

@@ -342,6 +342,25 @@ fn s9_a_candidate_that_was_given_up_is_not_registered_once_more() {
 }
 
 #[test]
+fn l5_a_candidate_given_up_behind_its_fence_says_why_with_its_phase() {
+    let (mut story, _) = registering();
+    // Refused for good or for too long, while an earlier copy was out: the reason is durable, the step open.
+    story.row.failure = Some(CandidateFailure {
+        cause: FailureCause::GatewayRefused,
+        detail: "register was refused with POOL_SURGE_BUDGET".into(),
+    });
+    story.now = at(3600);
+    story.ctx.confirmed.step_fenced = true;
+    let next = story.next();
+    assert_eq!(change(&next).to, Some(Phase::FailedPreparing));
+    assert_eq!(
+        cause(&next),
+        FailureCause::GatewayRefused,
+        "or no pool remembers it"
+    );
+}
+
+#[test]
 fn s9_an_unknown_registration_is_never_closed_on_a_404_but_fenced_and_read_back() {
     for gone in [Story::silent as fn(&mut Story), Story::restarted] {
         let (mut story, sent) = registering();
