@@ -11,6 +11,7 @@ use crate::pool::observation::Observation;
 use crate::pool::settle;
 use crate::pool::step::{EffectOutcome, RowChange, StepContext};
 use crate::pool::testing::{self, at, handle, member, obligations, unknown};
+use crate::store::port::StepOutcome;
 
 struct Story {
     row: InstanceRow,
@@ -182,6 +183,45 @@ fn a_lost_answer_is_adopted_or_sent_again_identically_under_the_same_conditions(
     story.ctx.recovery = None;
     story.gateway_says(MemberPhase::Draining, 2, None);
     assert!(matches!(story.next(), Next::Wait(waiting) if waiting.reason == WaitReason::Unresolved));
+}
+
+#[test]
+fn l1_a_lost_request_is_withdrawn_behind_its_fence_once_nothing_is_owed_any_more() {
+    let mut story = story();
+    story.ctx.open_step = Some(sent(&story.next()).clone());
+    story.owes(|owed| owed.active_queries = 0);
+    assert!(matches!(story.next(), Next::Wait(waiting) if waiting.reason == WaitReason::FenceStep));
+    story.ctx.confirmed.step_fenced = true;
+    let Next::Record(change) = story.next() else {
+        panic!()
+    };
+    let closed = change.closes.clone().unwrap();
+    assert_eq!(closed.step.as_str(), "recovery-suspect.g2");
+    assert_eq!((closed.outcome, change.to), (StepOutcome::Refused, None));
+    story.apply(&change);
+    assert_eq!(sent(&story.next()).action.label(), "seal");
+}
+
+#[test]
+fn l1_a_lost_request_goes_on_when_something_is_owed_again_before_its_fence() {
+    let mut story = story();
+    let first = sent(&story.next()).clone();
+    story.ctx.open_step = Some(first.clone());
+    story.owes(|owed| owed.active_queries = 0);
+    assert!(matches!(story.next(), Next::Wait(_)));
+    story.owes(|owed| owed.active_queries = 1);
+    assert_eq!(*sent(&story.next()), first);
+}
+
+#[test]
+fn l1_a_lost_request_does_not_hold_a_member_that_was_sealed_cleanly() {
+    for phase in [Phase::Draining, Phase::Sealed] {
+        let mut story = story();
+        story.ctx.open_step = Some(sent(&story.next()).clone());
+        story.row.phase = phase;
+        story.gateway_says(MemberPhase::Sealed, 3, None);
+        assert!(matches!(story.next(), Next::Wait(waiting) if waiting.reason == WaitReason::FenceStep));
+    }
 }
 
 #[test]
