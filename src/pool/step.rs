@@ -52,7 +52,8 @@ pub struct StepContext {
     pub failing_for: Option<Duration>,
     /// The step whose outcome is not known, if any: it is replayed before anything else.
     pub open_step: Option<MemberRequest>,
-    /// It was begun earlier too, and no answer to that came: a copy may be on its way.
+    /// A copy of it was sent before the last one under the same epoch, and no answer to that came: it may be
+    /// on its way.
     pub sent_before: bool,
     /// Its last copy was refused, and an earlier one may be on its way: it is not sent once more.
     pub refused_in_doubt: bool,

@@ -318,3 +318,67 @@ async fn s8_a_superseded_leader_never_raises_itself_above_its_successor() {
     let row = store.load(&pool_id()).await.unwrap().pool;
     assert_eq!((row.epoch, row.owner), (successor.epoch, successor.owner));
 }
+
+/// Three serve, one of them on a drifted node, and its replacement as well: only its drain is left to be sent.
+async fn with_a_drain_to_send(world: &World, store: &Arc<MemoryStore>) -> (Process, InstanceId) {
+    let mut process = Process::with_three_serving(world, store).await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the replacement serves", minutes(5), |process| {
+            process.serving("analytics").len() == 4
+        })
+        .await;
+    (process, victim)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_refused_repetition_whose_first_copy_lands_before_the_fence_is_followed() {
+    let (world, store) = (World::default(), world::store());
+    world.trouble("send", "drain", Trouble::Fails);
+    let (mut process, victim) = with_a_drain_to_send(&world, &store).await;
+    while open_steps(&store).await.is_empty() {
+        pass(seconds(1)).await;
+    }
+    let late = open_steps(&store).await.remove(0).request;
+    let old = leader(&store).await;
+    // What is sent again is refused, and the gateway cannot be told a higher epoch.
+    world.lock().refuse = Some((format!("drain {victim}"), RefusalCode::ServingFloor));
+    world.calm();
+    world.trouble("gateway", "configure", Trouble::Fails);
+    pass(minutes(2)).await;
+    assert_eq!(
+        open_steps(&store).await.len(),
+        1,
+        "a refusal alone closes nothing"
+    );
+    world.lock().refuse = None;
+    assert!(matches!(world.send(&old, &late).await, Outcome::Applied(_)));
+    world.calm();
+    process
+        .until("the victim is gone", minutes(5), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+    let row = store.instance(&victim).await.unwrap().unwrap();
+    assert_eq!(row.phase, Phase::Retired);
+    assert_eq!(drained(&world), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_the_refusal_of_a_first_copy_closes_its_step_and_raises_nothing() {
+    let (world, store) = (World::default(), world::store());
+    world.trouble("send", "drain", Trouble::Fails);
+    let (_process, victim) = with_a_drain_to_send(&world, &store).await;
+    world.lock().refuse = Some((format!("drain {victim}"), RefusalCode::ServingFloor));
+    world.calm();
+    // Whatever was lost until now is settled.
+    pass(minutes(2)).await;
+    let (epoch, sendings) = (stored_epoch(&store).await, world.calls("send"));
+    // Refused again and again, each time as a first copy, and not always at once.
+    world.trouble("send", "drain", Trouble::Late(8));
+    pass(minutes(10)).await;
+    assert!(world.calls("send") > sendings + 1, "{sendings} before");
+    assert_eq!(stored_epoch(&store).await, epoch);
+}

@@ -264,8 +264,11 @@ impl Brain {
         let desired = self.desired();
         // S5 and S6 are lifted for a pool that is being emptied.
         let emptying = self.mode == PoolMode::Emptying;
-        let journaled = self.open_steps.iter().find(|step| step.request.instance == *id);
-        let open_step = journaled.map(|step| step.request.clone());
+        let open_step = self
+            .open_steps
+            .iter()
+            .find(|step| step.request.instance == *id)
+            .map(|step| step.request.clone());
         let mut confirmed = live.confirmed;
         confirmed.step_fenced = self.step_fenced(id, open_step.as_ref());
         Some(StepContext {
@@ -286,8 +289,10 @@ impl Brain {
             node_checks: self.nodes().is_some(),
             probes_trusted: self.probes_trusted(),
             failing_for: live.failing_for,
+            sent_before: open_step
+                .as_ref()
+                .is_some_and(|request| self.has_earlier_copy(request)),
             open_step,
-            sent_before: journaled.is_some_and(|step| step.attempts > 1),
             refused_in_doubt: live.refused_in_doubt,
             recovery: self
                 .recoveries

@@ -108,7 +108,16 @@ impl Brain {
     /// Remembers that a request is sent under the epoch in force.
     pub(super) fn note_sent(&mut self, request: &MemberRequest) {
         let key = (request.operation.clone(), request.step.clone());
-        self.sent_under.insert(key, self.epoch());
+        let sent = Sent::next(self.sent_under.get(&key).copied(), self.epoch());
+        self.sent_under.insert(key, sent);
+    }
+
+    /// Whether an earlier copy of a request may still be applied, whatever came of the last one. The journal's
+    /// count does not say: it goes on over refusals, which leave nothing on its way. Copies of an older epoch
+    /// may not: nothing is sent before the gateway has accepted the one in force.
+    pub(super) fn has_earlier_copy(&self, request: &MemberRequest) -> bool {
+        let key = (request.operation.clone(), request.step.clone());
+        self.sent_under.get(&key).is_some_and(|sent| sent.copies > 1)
     }
 
     /// Whether an open step can no longer be applied (S9), and what was read of its member says so.
@@ -141,7 +150,25 @@ impl Brain {
     /// Under which epoch this actor sent a request last; an earlier actor's are all older.
     fn last_sent(&self, request: &MemberRequest) -> Option<Epoch> {
         let key = (request.operation.clone(), request.step.clone());
-        self.sent_under.get(&key).copied()
+        self.sent_under.get(&key).map(|sent| sent.epoch)
+    }
+}
+
+/// How often a request was sent under the last epoch that it was sent under, since its step was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    epoch: Epoch,
+    copies: u32,
+}
+
+impl Sent {
+    /// One copy more.
+    fn next(before: Option<Self>, epoch: Epoch) -> Self {
+        let same = before.filter(|sent| sent.epoch == epoch);
+        Self {
+            epoch,
+            copies: same.map_or(1, |sent| sent.copies.saturating_add(1)),
+        }
     }
 }
 
@@ -174,6 +201,16 @@ mod tests {
 
     const fn second(number: u64) -> Duration {
         Duration::from_secs(number)
+    }
+
+    #[test]
+    fn s9_copies_are_counted_under_one_epoch() {
+        let first = Sent::next(None, Epoch::new(7));
+        assert_eq!(first.copies, 1);
+        let second = Sent::next(Some(first), Epoch::new(7));
+        assert_eq!(second.copies, 2);
+        let raised = Sent::next(Some(second), Epoch::new(8));
+        assert_eq!((raised.epoch, raised.copies), (Epoch::new(8), 1));
     }
 
     #[test]

@@ -254,13 +254,6 @@ impl Brain {
                 }
             }
             Write::BeginStep(request) => {
-                // Begun once more: whatever was sent before was not answered.
-                let again = self.open_steps.iter_mut().find(|open| {
-                    open.request.operation == request.operation && open.request.step == request.step
-                });
-                if let (Some(open), Committed::Recorded(_)) = (again, result) {
-                    open.attempts = open.attempts.saturating_add(1);
-                }
                 if *result == Committed::Done {
                     self.open_steps.push(crate::store::port::JournalStep {
                         request: request.clone(),
@@ -286,6 +279,8 @@ impl Brain {
                     }
                     self.open_steps
                         .retain(|open| open.request.operation != *operation || open.request.step != *step);
+                    // Begun anew, it is a first copy again.
+                    self.sent_under.remove(&(operation.clone(), step.clone()));
                 }
             }
             Write::RememberFailure(failure) => {

@@ -86,7 +86,7 @@ pub struct Brain {
     open_steps: Vec<JournalStep>,
     recoveries: Vec<Recovery>,
     /// Under which epoch each open step was last sent by this actor.
-    sent_under: BTreeMap<(OperationId, StepId), Epoch>,
+    sent_under: BTreeMap<(OperationId, StepId), fence::Sent>,
     gateway: GatewayLink,
     order: Option<TickOrder>,
     round: Option<Round>,

@@ -211,12 +211,9 @@ const fn may_still_land(action: &MemberAction, code: &RefusalCode) -> bool {
         | MemberAction::Retired { .. } => return false,
     };
     match code {
-        RefusalCode::StaleEpoch
-        | RefusalCode::IntentChanged
-        | RefusalCode::StaleGeneration
-        | RefusalCode::Irreversible => false,
-        // Another phase is another generation; a registration has none to compare with.
-        RefusalCode::Phase => joins,
+        RefusalCode::StaleEpoch | RefusalCode::IntentChanged => false,
+        // Generations only rise, and another phase is another generation; a registration has none to compare with.
+        RefusalCode::StaleGeneration | RefusalCode::Phase | RefusalCode::Irreversible => joins,
         RefusalCode::PoolDisabled
         | RefusalCode::ServingFloor
         | RefusalCode::SurgeBudget

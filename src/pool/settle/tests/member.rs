@@ -272,6 +272,73 @@ fn a_refusal_left_no_trace_and_waits_with_its_reason() {
     }
 }
 
+/// A refusal of a repetition whose earlier copy was never answered.
+fn refuse_repetition(phase: Phase, action: MemberAction, code: RefusalCode, now: Timestamp) -> Settled {
+    let outcome = EffectOutcome::Member(Outcome::Refused(Refusal { code }));
+    let ctx = StepContext {
+        sent_before: true,
+        ..context()
+    };
+    settle(
+        &row(phase),
+        &Effect::Member(request(action)),
+        &outcome,
+        ctx.epoch,
+        &ctx,
+        now,
+    )
+}
+
+#[test]
+fn s9_a_refused_repetition_ends_its_step_only_if_no_earlier_copy_can_land() {
+    use RefusalCode as R;
+    let drain = || MemberAction::Drain { expected: expected() };
+    let late = at(3600 * 24);
+    for code in all_codes() {
+        let for_good = matches!(code, R::StaleEpoch | R::IntentChanged);
+        let compared = matches!(code, R::StaleGeneration | R::Phase | R::Irreversible);
+        for (phase, action, ends) in [
+            (Phase::Creating, register(), for_good),
+            (Phase::Serving, drain(), for_good || compared),
+            (Phase::Suspect, drain(), for_good || compared),
+            (Phase::Serving, suspect(), for_good || compared),
+            (Phase::Draining, suspect(), for_good || compared),
+        ] {
+            let what = format!("{phase}: {} refused with {code}", action.label());
+            let settled = refuse_repetition(phase, action.clone(), code.clone(), late);
+            if ends {
+                assert_eq!(settled, refuse(phase, action, code.clone(), late), "{what}");
+                assert_eq!(settled.step, Some(StepOutcome::Refused), "{what}");
+            } else {
+                assert_eq!(settled.step, Some(StepOutcome::Unknown), "{what}");
+                assert!(settled.waiting.is_some(), "{what}: never at once again");
+                assert_eq!(to(&settled), None, "{what}: no phase rests on it");
+                assert!(!settled.fenced, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn s9_what_compare_and_set_decides_is_closed_by_any_refusal() {
+    for (phase, action, _, _) in accepted_steps() {
+        let judged = match &action {
+            MemberAction::Register(_) | MemberAction::Drain { .. } | MemberAction::Suspect { .. } => true,
+            MemberAction::Admit { .. }
+            | MemberAction::Seal { .. }
+            | MemberAction::Lost { .. }
+            | MemberAction::Retire { .. }
+            | MemberAction::Retired { .. } => false,
+        };
+        for code in all_codes().into_iter().filter(|_| !judged) {
+            assert_eq!(
+                refuse_repetition(phase, action.clone(), code.clone(), at(60)),
+                refuse(phase, action.clone(), code, at(60))
+            );
+        }
+    }
+}
+
 #[test]
 fn s8_only_a_fence_of_the_current_epoch_ends_the_term() {
     let outcome = EffectOutcome::Member(Outcome::Refused(Refusal {
