@@ -67,6 +67,15 @@ pub fn read(row: &InstanceRow, observation: &Observation) -> Health {
     }
 }
 
+/// Whether the registered process itself answers and is ready, whatever Kubernetes says or does not say.
+#[must_use]
+pub fn answers(row: &InstanceRow, observation: &Observation) -> bool {
+    let (Some(process), Some(info)) = (&row.process, observation.info.seen()) else {
+        return false;
+    };
+    info.ready && info.boot().as_ref() == Some(&process.boot)
+}
+
 /// The last reading of a tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
@@ -111,6 +120,12 @@ impl HealthTracker {
         };
         self.last = Some((last, now));
         self.failing
+    }
+
+    /// The process itself answered as the registered one, while the rest of its health was not known: a
+    /// successor that cannot read pods counts on it all the same (L2). It ends no failing streak.
+    pub const fn hear(&mut self) {
+        self.well |= self.failing.is_none();
     }
 
     /// Whether the last known reading was good; not before there is one.
@@ -203,6 +218,43 @@ mod tests {
         assert_eq!(tracker.push(&bad(), at(410)), Some(Duration::from_secs(10)));
         let mut silent = HealthTracker::default();
         assert_eq!(silent.push(&unknown(), at(0)), None);
+    }
+
+    #[test]
+    fn s5_a_member_never_read_is_not_known_to_be_well_and_one_bad_reading_is_enough() {
+        let mut tracker = HealthTracker::default();
+        assert!(!tracker.is_well(), "a successor knows nothing yet");
+        tracker.push(&unknown(), at(0));
+        assert!(!tracker.is_well(), "and learns nothing from silence");
+        tracker.push(&Health::Good, at(5));
+        tracker.push(&unknown(), at(10));
+        assert!(tracker.is_well(), "the last known reading was good");
+        tracker.push(&bad(), at(15));
+        tracker.push(&unknown(), at(20));
+        assert!(!tracker.is_well(), "the streak is zero seconds long");
+        tracker.push(&Health::Good, at(25));
+        assert!(tracker.is_well());
+    }
+
+    #[test]
+    fn l2_a_successor_that_cannot_read_pods_counts_on_a_process_that_answers_by_itself() {
+        let row = row(Phase::Serving);
+        let mut seen = observation(&row);
+        seen.owned = testing::unknown();
+        assert!(matches!(read(&row, &seen), Health::Unknown(_)));
+        assert!(answers(&row, &seen));
+        let mut tracker = HealthTracker::default();
+        tracker.hear();
+        assert!(tracker.is_well());
+        tracker.push(&bad(), at(0));
+        tracker.hear();
+        assert!(!tracker.is_well(), "it ends no streak");
+        if let Reading::Seen(info) = &mut seen.info {
+            info.coordinator = Some("fffff".into());
+        }
+        assert!(!answers(&row, &seen), "another process");
+        seen.info = testing::unknown();
+        assert!(!answers(&row, &seen), "silence");
     }
 
     #[test]

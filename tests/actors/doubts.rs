@@ -268,6 +268,26 @@ async fn s5_nothing_is_drained_while_the_last_reading_of_its_replacement_is_bad(
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn s5_a_successor_does_not_drain_for_a_replacement_it_never_heard_of() {
+    let (world, process, _, second, r2) = held_second_drain().await;
+    // It dies together with the leader, and the drain before it ends: all the new leader has is the row.
+    world.trouble("coordinator", r2.as_str(), Trouble::Fails);
+    let ports = process.ports.clone();
+    process.handle.crash().await;
+    world.lock().owed = 0;
+    let process = Process::on(ports, world::settings("b")).await;
+    for _ in 0..20 {
+        pass(seconds(1)).await;
+        assert_eq!(
+            in_phase(&world, &second),
+            Some(MemberPhase::Active),
+            "{:?}",
+            process.pool("analytics").plan
+        );
+    }
+}
+
 /// The gateway says that it knows nothing of a member (a restored gateway database).
 #[tokio::test(start_paused = true)]
 async fn s5_l7_a_member_that_the_gateway_does_not_know_does_not_serve() {

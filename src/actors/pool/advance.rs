@@ -6,7 +6,7 @@
 use super::Brain;
 use super::children::{Job, is_leave};
 use crate::actors::messages::Performed;
-use crate::gateway::model::{MemberAction, MemberRequest};
+use crate::gateway::model::{MemberAction, MemberPhase, MemberRequest};
 use crate::pool::desired::PoolMode;
 use crate::pool::ids::{Epoch, InstanceId};
 use crate::pool::lifecycle::{self, Needs};
@@ -329,7 +329,9 @@ impl Brain {
     /// Others that serve, that no step in flight may have taken away, and that answered well when last read.
     fn answering_beside(&self, id: &InstanceId) -> u32 {
         let answering = self.live.iter().filter(|(other, live)| {
+            let at_the_gateway = live.row.member.as_ref().map(|member| member.phase);
             live.row.phase == Phase::Serving
+                && matches!(at_the_gateway, None | Some(MemberPhase::Active))
                 && *other != id
                 && !live.unregistered
                 && live.health.is_well()

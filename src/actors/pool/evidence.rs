@@ -207,6 +207,9 @@ impl super::children::Live {
         if !is_watched(self.row.phase) {
             return;
         }
+        if health::answers(&self.row, seen) {
+            self.health.hear();
+        }
         let reading = health::read(&self.row, seen);
         match &reading {
             Health::Good | Health::Bad(_) => self.probed = true,

@@ -122,9 +122,9 @@ impl<'a> Census<'a> {
         self.answering.saturating_sub(u32::from(is_answering(view)))
     }
 
-    /// Serving, but doubtful.
-    pub(super) fn doubtful(&self) -> u32 {
-        self.serving.saturating_sub(self.healthy)
+    /// Serving, and not counted where a drain is weighed.
+    pub(super) fn not_counted(&self) -> u32 {
+        self.serving.saturating_sub(self.answering)
     }
 
     /// The instance whose live repair names `target`.

@@ -98,14 +98,14 @@ pub enum PlanReason {
         instance: InstanceId,
         /// Why.
         cause: Cause,
-        /// Healthy and serving before.
+        /// Serving and answering before.
         serving: u32,
     },
     /// Drains: more serve than desired.
     ScalesIn {
         /// Which.
         instance: InstanceId,
-        /// Healthy and serving before.
+        /// Serving and answering before.
         serving: u32,
         /// Wanted.
         desired: u32,
@@ -241,12 +241,12 @@ pub enum PlanReason {
         instance: InstanceId,
         /// Why.
         cause: Cause,
-        /// Healthy and serving now.
+        /// Serving and answering now.
         serving: u32,
         /// How many must be before it may be drained.
         needed: u32,
-        /// Serving ones that do not answer well; they are not counted.
-        doubtful: u32,
+        /// Serving ones whose last known reading is bad, or that were not read in this term: not counted.
+        not_counted: u32,
     },
     /// Waits: an ordinary drain leaves the next replacement to an instance whose node goes away.
     YieldsToEvidence {
@@ -529,14 +529,14 @@ impl fmt::Display for PlanReason {
                 cause,
                 serving,
                 needed,
-                doubtful,
+                not_counted,
             } => {
                 write!(
                     f,
-                    "{instance} waits to be drained ({cause}): {serving} serve, {needed} must"
+                    "{instance} waits to be drained ({cause}): {serving} serve and answer, {needed} must"
                 )?;
-                if *doubtful > 0 {
-                    write!(f, "; {doubtful} more answer badly and are not counted")?;
+                if *not_counted > 0 {
+                    write!(f, "; {not_counted} more serve without being known to answer")?;
                 }
                 Ok(())
             }

@@ -122,9 +122,9 @@ fn surge(input: &PlanInput, census: &Census<'_>, item: &Item<'_>) -> Option<Plan
     let awaits_capacity = || PlanReason::AwaitsCapacity {
         instance: instance.clone(),
         cause: item.cause,
-        serving: census.healthy,
+        serving: census.answering,
         needed,
-        doubtful: census.doubtful(),
+        not_counted: census.not_counted(),
     };
     if census.healthy.saturating_add(census.on_the_way()) >= needed {
         // Enough serve or are about to: another one would be one too many.

@@ -81,6 +81,33 @@ fn s05_a_drain_in_doubt_serves_no_longer() {
 }
 
 #[test]
+fn s05_nothing_is_drained_while_the_last_reading_of_what_would_stay_is_bad_or_missing() {
+    // One bad reading is too little to make another one, and enough not to count on it.
+    let mut views = four_serving_with("b");
+    views[3] = serving("d").silent();
+    let made = plan(&pool(3, 2, views.clone()));
+    assert_eq!(made.action, Action::None);
+    insta::assert_snapshot!(made.reason, @"b waits to be drained (a node beneath it has drifted): 3 serve and answer, 4 must; 1 more serve without being known to answer");
+    views[3] = serving("d");
+    views[1] = serving("b").drifted(60).silent();
+    assert_eq!(
+        plan(&pool(3, 2, views)).action,
+        drain("b"),
+        "the others stay and answer"
+    );
+    // Neither a rollout nor a surplus uses up what does not answer.
+    let rollout = vec![serving("a").old_release(), serving("b"), serving("c").silent()];
+    assert_eq!(plan(&pool(3, 2, rollout)).action, Action::None);
+    let surplus = vec![
+        serving("a"),
+        serving("b"),
+        serving("c").silent(),
+        serving("d").silent(),
+    ];
+    assert_eq!(plan(&pool(3, 2, surplus)).action, Action::None);
+}
+
+#[test]
 fn drains_go_one_at_a_time() {
     let mut views = four_serving_with("b");
     views.push(

@@ -121,7 +121,15 @@ impl InstanceView {
     }
 
     pub(super) fn doubtful(self) -> Self {
-        self.with(|view| view.suspected_locally = true)
+        self.with(|view| {
+            view.suspected_locally = true;
+            view.answering = false;
+        })
+    }
+
+    /// Its last known reading is bad, and has not been for long; or it was never read in this term.
+    pub(super) fn silent(self) -> Self {
+        self.with(|view| view.answering = false)
     }
 
     pub(super) fn in_doubt(self) -> Self {

@@ -63,7 +63,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
     );
     (
         any_phase(),
-        proptest::bool::weighted(0.2),
+        (proptest::bool::weighted(0.2), proptest::bool::weighted(0.8)),
         outdated,
         any_evidence(),
         any::<bool>(),
@@ -73,9 +73,20 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
         (0_u64..10_000, proptest::option::weighted(0.3, 0_u64..10_000)),
     )
         .prop_map(
-            |(phase, doubtful, outdated, evidence, at_risk, repair_for, odd, born, (since, overdue))| {
+            |(
+                phase,
+                (doubtful, answering),
+                outdated,
+                evidence,
+                at_risk,
+                repair_for,
+                odd,
+                born,
+                (since, overdue),
+            )| {
                 instance("unnamed", phase).born(born).since(since).with(|view| {
                     view.suspected_locally = doubtful;
+                    view.answering = answering && !doubtful;
                     view.outdated = outdated;
                     view.evidence = evidence;
                     view.at_risk = at_risk;
@@ -135,7 +146,7 @@ fn healthy(input: &PlanInput) -> usize {
     input
         .views
         .iter()
-        .filter(|view| is_serving(view) && !view.suspected_locally)
+        .filter(|view| is_serving(view) && view.answering)
         .count()
 }
 
@@ -161,7 +172,7 @@ proptest! {
         {
             let drained = view(&input, &instance);
             prop_assert_eq!(drained.phase, Phase::Serving);
-            let left = healthy(&input) - usize::from(!drained.suspected_locally);
+            let left = healthy(&input) - usize::from(drained.answering);
             prop_assert!(left >= input.min_serving as usize);
         }
     }
@@ -174,7 +185,7 @@ proptest! {
         {
             let rows = input.views.iter().filter(|view| is_serving(view)).count();
             prop_assert!(rows > input.desired as usize);
-            let left = healthy(&input) - usize::from(!view(&input, instance).suspected_locally);
+            let left = healthy(&input) - usize::from(view(&input, instance).answering);
             prop_assert!(left >= input.desired as usize);
         }
     }
@@ -250,7 +261,7 @@ proptest! {
         }
         if made.reason.label() == "Converged" {
             prop_assert!(made.report.iter().all(|line| line.finding == Finding::Idle));
-            prop_assert!(healthy(&input) + input.views.iter().filter(|view| view.suspected_locally).count() >= input.desired as usize);
+            prop_assert!(healthy(&input) + input.views.iter().filter(|view| !view.answering).count() >= input.desired as usize);
         }
     }
 

@@ -45,7 +45,7 @@ fn a_replacement_that_is_doubtful_does_not_count() {
     ];
     let made = plan(&pool(3, 2, views));
     assert_eq!(made.action, Action::None);
-    insta::assert_snapshot!(made.reason, @"a waits to be drained (a node beneath it has drifted): 3 serve, 4 must; 1 more answer badly and are not counted");
+    insta::assert_snapshot!(made.reason, @"a waits to be drained (a node beneath it has drifted): 3 serve and answer, 4 must; 1 more serve without being known to answer");
 }
 
 #[test]
