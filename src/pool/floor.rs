@@ -9,6 +9,16 @@ pub const fn leaves_enough(left: u32, target: u32, floor: u32, for_node: bool) -
     left.saturating_add(1) >= needed(target, floor, for_node) && left >= floor
 }
 
+/// How many would be left without one more: what the rows count, and never more than the gateway holds ACTIVE, when
+/// it said so. The one that goes is none of these, nor are the `leaving`, which a step that is not settled may
+/// already have taken away.
+#[must_use]
+pub fn left_without_one(counted: u32, gateway_active: Option<u32>, leaving: u32) -> u32 {
+    gateway_active.map_or(counted, |active| {
+        counted.min(active.saturating_sub(leaving.saturating_add(1)))
+    })
+}
+
 /// How many must serve and answer, the one to be drained included.
 #[must_use]
 pub const fn needed(target: u32, floor: u32, for_node: bool) -> u32 {
@@ -48,6 +58,19 @@ mod tests {
         assert!(!leaves_enough(1, 3, 2, false));
         // Short of what is desired already: nothing planned goes on.
         assert!(!leaves_enough(1, 3, 1, false));
+    }
+
+    #[test]
+    fn s5_s6_never_more_are_left_than_the_gateway_holds_active() {
+        assert_eq!(left_without_one(3, None, 1), 3, "it did not say");
+        assert_eq!(left_without_one(3, Some(4), 0), 3);
+        assert_eq!(left_without_one(3, Some(3), 0), 2);
+        assert_eq!(
+            left_without_one(3, Some(4), 1),
+            2,
+            "one of the four may be gone already"
+        );
+        assert_eq!(left_without_one(3, Some(0), 2), 0);
     }
 
     #[test]

@@ -67,7 +67,10 @@ pub fn pool_status(input: &StatusInput<'_>) -> TrinoPoolStatus {
     for view in input.views {
         *phases.entry(view.phase.as_str().to_owned()).or_default() += 1;
     }
-    let serving = count(input.views, |view| view.phase == Phase::Serving);
+    // What the gateway does not hold takes no work, whatever its row says.
+    let serving = count(input.views, |view| {
+        view.phase == Phase::Serving && !view.unregistered
+    });
     let (desired, floor) = input
         .desired
         .map_or((0, 0), |desired| (desired.instances, desired.min_serving));
@@ -178,7 +181,7 @@ fn ready(input: &StatusInput<'_>, serving: u32, floor: u32) -> Claim {
         return Claim::new("Ready", false, "NoDesiredState", "no valid spec was ever read");
     }
     let doubtful = count(input.views, |view| {
-        view.phase == Phase::Serving && view.suspected_locally
+        view.phase == Phase::Serving && view.suspected_locally && !view.unregistered
     });
     let healthy = serving.saturating_sub(doubtful);
     let message = format!("{healthy} of {serving} serving answer well, the floor is {floor}");
@@ -443,6 +446,24 @@ mod tests {
         let status = status(&PoolMode::Open, &views, false);
         assert_eq!(status.serving, 2);
         assert_eq!(status.conditions[0].reason, "BelowFloor");
+    }
+
+    #[test]
+    fn s5_l7_a_member_that_the_gateway_does_not_hold_is_not_said_to_serve() {
+        let mut views = serving(&["a", "b", "c"]);
+        views[2].unregistered = true;
+        let status = status(&PoolMode::Open, &views, false);
+        assert_eq!(status.serving, 2);
+        assert_ne!(status.reason.as_deref(), Some("Converged"));
+        let blocked = status
+            .conditions
+            .iter()
+            .find(|known| known.type_ == "Blocked")
+            .unwrap();
+        assert_eq!(
+            blocked.reason, "NotAtTheGateway",
+            "whatever is done about it meanwhile"
+        );
     }
 
     #[test]

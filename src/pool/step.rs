@@ -273,6 +273,9 @@ pub enum WaitReason {
     Unresolved,
     /// The gateway refused; tried again.
     Refused,
+    /// The gateway itself says that it does not hold this registration: it knows no such member, or another
+    /// incarnation. Nothing is sent about it, and nothing of it is deleted.
+    NotAtTheGateway,
     /// The gateway's floor refuses.
     ServingFloor,
     /// It fails, and is not told to the gateway yet.
@@ -311,6 +314,7 @@ impl WaitReason {
             Self::NodesUnproven => "NodesUnproven",
             Self::Unresolved => "Unresolved",
             Self::Refused => "Refused",
+            Self::NotAtTheGateway => "NotAtTheGateway",
             Self::ServingFloor => "ServingFloor",
             Self::Doubtful => "Doubtful",
             Self::ProbesBlind => "ProbesBlind",

@@ -8,6 +8,7 @@ use trino_pool_operator::gateway::model::{Controller, MemberPhase, RefusalCode};
 use trino_pool_operator::gateway::port::{Gateway, Outcome};
 use trino_pool_operator::pool::ids::{InstanceId, OperationId, PoolId, RoutingGroup};
 use trino_pool_operator::pool::phase::Phase;
+use trino_pool_operator::pool::step::WaitReason;
 use trino_pool_operator::store::memory::MemoryStore;
 use trino_pool_operator::store::port::{JournalStep, Recovery, Store};
 
@@ -306,7 +307,11 @@ async fn s5_l7_a_member_that_the_gateway_does_not_know_does_not_serve() {
         said.detail.contains("the gateway does not know the member"),
         "{said:?}"
     );
+    assert_eq!(said.reason, WaitReason::NotAtTheGateway);
     assert_eq!(active(&world), 3, "another one was made in its place");
+    let pool = process.pool("analytics");
+    assert_eq!(pool.plan.label, "NotAtTheGateway", "{:?}", pool.plan);
+    assert_eq!(pool.serving, 3, "four rows, one of which serves nobody");
     drift_first_node(&world, &victim);
     for _ in 0..600 {
         pass(seconds(1)).await;

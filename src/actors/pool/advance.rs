@@ -311,16 +311,20 @@ impl Brain {
         })
     }
 
-    /// Instances whose rows serve.
+    /// Instances whose rows serve, and of which the gateway does not say that it does not hold them.
     pub(super) fn serving(&self) -> u32 {
-        let serving = self.live.values().filter(|live| live.row.phase == Phase::Serving);
+        let serving = self
+            .live
+            .values()
+            .filter(|live| live.row.phase == Phase::Serving && !live.unregistered);
         u32::try_from(serving.count()).unwrap_or(u32::MAX)
     }
 
     /// Of these, those that no step in flight may have taken away; `id` itself counts in any case.
     fn serving_beside(&self, id: &InstanceId) -> u32 {
         let gone = self.live.iter().filter(|(other, live)| {
-            live.row.phase == Phase::Serving && *other != id && self.is_leaving(other)
+            let serves = live.row.phase == Phase::Serving && !live.unregistered;
+            serves && *other != id && self.is_leaving(other)
         });
         let gone = u32::try_from(gone.count()).unwrap_or(u32::MAX);
         self.serving().saturating_sub(gone)

@@ -70,6 +70,7 @@ impl Brain {
         } else {
             ReplacementBudget::Left(0)
         };
+        input.gateway_active = self.gateway.pool.as_ref().map(|pool| pool.serving_members);
         input.views = self.views();
         Some(input)
     }
@@ -229,7 +230,8 @@ impl Brain {
     }
 
     /// Whether a planned replacement is under way: it has a place in the budget of the whole cluster. A drain that is
-    /// stuck has none, and neither has a candidate past its deadline: others must not wait for them (L6).
+    /// stuck has none, nor has a candidate past its deadline, nor a member that the gateway does not hold: others
+    /// must not wait for them (L6).
     pub(super) fn is_replacing(&self) -> bool {
         let now = self.ports.clock.now();
         let timings = self.timings();
@@ -237,7 +239,9 @@ impl Brain {
             let age = Duration::try_from(now.duration_since(live.row.phase_changed_at)).unwrap_or_default();
             let departing = live.row.phase.is_departing();
             let overdue = lifecycle::deadline(&live.row, &timings).is_some_and(|deadline| now >= deadline);
-            (departing && age >= timings.drain_stuck_after) || (live.row.phase.is_candidate() && overdue)
+            live.unregistered
+                || (departing && age >= timings.drain_stuck_after)
+                || (live.row.phase.is_candidate() && overdue)
         };
         let live: Vec<&Live> = self
             .live

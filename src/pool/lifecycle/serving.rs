@@ -6,7 +6,7 @@ use super::follow::follow;
 use super::view::{View, advance};
 use super::{requests, resolve};
 use crate::gateway::model::{LossEvidence, Member, MemberAction, MemberPhase};
-use crate::pool::floor::leaves_enough;
+use crate::pool::floor::{leaves_enough, left_without_one};
 use crate::pool::health::{self, Health};
 use crate::pool::loss::{self, Proof};
 use crate::pool::observation::Reading;
@@ -103,7 +103,7 @@ fn open(view: View<'_>, member: &Member, suspicion: &Suspicion) -> Option<Next> 
 fn may_drain(view: View<'_>) -> bool {
     let ctx = view.ctx;
     leaves_enough(
-        ctx.answering,
+        left_without_one(ctx.answering, gateway_active(view), ctx.leaving),
         ctx.target,
         ctx.min_serving,
         view.row.evidence.is_present(),
@@ -164,13 +164,11 @@ fn suspicion(view: View<'_>) -> Suspicion {
 fn left_without_it(view: View<'_>) -> u32 {
     let own = u32::from(view.row.phase == Phase::Serving);
     let by_rows = view.ctx.serving.saturating_sub(own);
-    match &view.ctx.gateway_pool {
-        Some(pool) => {
-            let going = view.ctx.leaving.saturating_add(1);
-            by_rows.min(pool.serving_members.saturating_sub(going))
-        }
-        None => by_rows,
-    }
+    left_without_one(by_rows, gateway_active(view), view.ctx.leaving)
+}
+
+fn gateway_active(view: View<'_>) -> Option<u32> {
+    view.ctx.gateway_pool.as_ref().map(|pool| pool.serving_members)
 }
 
 /// Tells the gateway, once and for all.

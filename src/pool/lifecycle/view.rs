@@ -56,14 +56,14 @@ impl<'a> View<'a> {
     pub fn own_member(self) -> Result<&'a Member, Next> {
         let Some(member) = self.member()? else {
             return Err(self.wait(
-                WaitReason::Refused,
+                WaitReason::NotAtTheGateway,
                 "the gateway does not know the member that it registered",
             ));
         };
         match &self.row.member {
             Some(known) if known.incarnation == member.incarnation => Ok(member),
             Some(known) => Err(self.wait(
-                WaitReason::Refused,
+                WaitReason::NotAtTheGateway,
                 format!(
                     "the gateway holds registration {}, the row {}",
                     member.incarnation, known.incarnation

@@ -10,6 +10,7 @@ use super::reason::PlanReason;
 use super::{InstanceView, PlanInput};
 use crate::gateway::model::MemberPhase;
 use crate::pool::backoff::planned_hold;
+use crate::pool::floor::left_without_one;
 use crate::pool::ids::InstanceId;
 use crate::pool::phase::Phase;
 
@@ -22,7 +23,11 @@ pub(super) struct Census<'a> {
     /// Of these, those without sustained bad readings.
     pub(super) healthy: u32,
     /// Of these, those that answered well when last read: what a drain may count on (S5).
-    pub(super) answering: u32,
+    rows_answering: u32,
+    /// What the gateway holds ACTIVE, when it said so.
+    gateway_active: Option<u32>,
+    /// What it may count among those although a step in flight takes it away.
+    leaving: u32,
     /// On the repair budget, in any phase, for life.
     pub(super) repairing: u32,
     /// Occupying capacity and not on the repair budget: what the gateway weighs against desired + surge.
@@ -88,7 +93,9 @@ impl<'a> Census<'a> {
         Self {
             serving: count(serving),
             healthy: count(healthy),
-            answering: count(answering),
+            rows_answering: count(answering),
+            gateway_active: input.gateway_active,
+            leaving: count(live.iter().filter(|view| is_leaving_active(view)).count()),
             repairing: count(repairing),
             ordinary: count(live.len() - repairing),
             planned_candidate: candidates.iter().copied().find(|view| view.repair_for.is_none()),
@@ -119,12 +126,28 @@ impl<'a> Census<'a> {
 
     /// How many would serve and answer after this instance were drained.
     pub(super) fn answering_without(&self, view: &InstanceView) -> u32 {
-        self.answering.saturating_sub(u32::from(is_answering(view)))
+        let counted = self.rows_answering.saturating_sub(u32::from(is_answering(view)));
+        let others = self.leaving.saturating_sub(u32::from(is_leaving_active(view)));
+        left_without_one(counted, self.gateway_active, others)
+    }
+
+    /// How many a drain may count on: never more than the gateway holds ACTIVE.
+    pub(super) fn answering(&self) -> u32 {
+        self.gateway_active.map_or(self.rows_answering, |active| {
+            self.rows_answering.min(active.saturating_sub(self.leaving))
+        })
+    }
+
+    /// Members that the gateway does not hold, as a reason.
+    pub(super) fn unregistered(&self) -> Option<PlanReason> {
+        let unregistered = self.live.iter().filter(|view| view.unregistered);
+        let instances: Vec<InstanceId> = unregistered.map(|view| view.id.clone()).collect();
+        (!instances.is_empty()).then_some(PlanReason::NotAtTheGateway { instances })
     }
 
     /// Serving, and not counted where a drain is weighed.
     pub(super) fn not_counted(&self) -> u32 {
-        self.serving.saturating_sub(self.answering)
+        self.serving.saturating_sub(self.answering())
     }
 
     /// The instance whose live repair names `target`.
@@ -275,6 +298,11 @@ fn is_answering(view: &InstanceView) -> bool {
     is_healthy(view) && view.answering
 }
 
+/// Whether the gateway may count it as ACTIVE although a step that is not settled takes it away.
+fn is_leaving_active(view: &InstanceView) -> bool {
+    view.leaving && matches!(view.phase, Phase::Admitted | Phase::Serving)
+}
+
 fn is_about_to_serve(view: &InstanceView, input: &PlanInput) -> bool {
     view.phase == Phase::Admitted
         && !view.suspected_locally
@@ -288,7 +316,8 @@ fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> boo
         Phase::Draining | Phase::Sealed | Phase::Retiring | Phase::FailedPreparing | Phase::Unrecognised => {
             true
         }
-        Phase::Suspect | Phase::Lost => repaired,
+        // The gateway takes no repair of what it does not hold.
+        Phase::Suspect | Phase::Lost => repaired || view.unregistered,
         Phase::Admitted => !is_about_to_serve(view, input),
         Phase::Serving => view.unregistered || is_departed_at_the_gateway(view),
         Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {

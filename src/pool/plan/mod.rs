@@ -63,6 +63,8 @@ pub struct PlanInput {
     pub failures: Vec<FailureMemory>,
     /// The share of the cluster-wide replacement budget that is left for this pool.
     pub budget: ReplacementBudget,
+    /// Members that the gateway holds ACTIVE, when it said so in this round.
+    pub gateway_active: Option<u32>,
     /// Every instance that is not terminal, in any order.
     pub views: Vec<InstanceView>,
 }
@@ -82,6 +84,7 @@ impl PlanInput {
             now,
             failures: Vec::new(),
             budget: ReplacementBudget::default(),
+            gateway_active: None,
             views: Vec::new(),
         }
     }
@@ -142,7 +145,8 @@ pub struct InstanceView {
     pub suspected_locally: bool,
     /// It answered well when it was last read in this term: only then a drain may count on it (S5).
     pub answering: bool,
-    /// The gateway said that it holds no such registration: it gets no work, whatever the row says.
+    /// The gateway said that it holds no such registration: it gets no work, whatever the row says, and no
+    /// repair can name it.
     pub unregistered: bool,
     /// A drain or a suspicion of it is journaled and not settled: queued, under way, or its answer was
     /// lost. Nobody knows whether it still takes work, so it counts as departing.
@@ -237,6 +241,8 @@ pub enum Rule {
     Replacement,
     /// More instances serve than desired.
     ScaleIn,
+    /// Members that the gateway does not hold. It never acts.
+    Members,
     /// Candidates that outlived their deadline and may not be given up. It never acts.
     Candidates,
 }
@@ -251,6 +257,7 @@ impl Rule {
             Self::Capacity => "capacity",
             Self::Replacement => "replacement",
             Self::ScaleIn => "scale-in",
+            Self::Members => "members",
             Self::Candidates => "candidates",
         }
     }
@@ -299,17 +306,18 @@ pub fn plan(input: &PlanInput) -> Plan {
             reason,
         };
     }
+    let unregistered = census.unregistered().map(|reason| (Rule::Members, reason));
     if input.mode == PoolMode::Emptying {
         let verdicts = vec![(Rule::ScaleIn, emptying::verdict(input, &census))];
-        return decide(&census, Vec::new(), verdicts);
+        return decide(&census, unregistered.into_iter().collect(), verdicts);
     }
     let stuck = census
         .stuck
         .iter()
-        .map(|candidate| census.stuck_reason(candidate, input));
+        .map(|candidate| (Rule::Candidates, census.stuck_reason(candidate, input)));
     decide(
         &census,
-        stuck.collect(),
+        unregistered.into_iter().chain(stuck).collect(),
         vec![
             (Rule::Repair, repair::verdict(input, &census)),
             (Rule::Capacity, capacity::verdict(input, &census)),
@@ -330,17 +338,18 @@ fn forbidden(input: &PlanInput) -> Option<PlanReason> {
     }
 }
 
-/// The first rule that acts decides. Candidates that are stuck are told beside whatever is done, and give
-/// the plan its reason only when nothing else does.
-fn decide(census: &Census<'_>, stuck: Vec<PlanReason>, verdicts: Vec<(Rule, Verdict)>) -> Plan {
-    let quiet = stuck.first().cloned().unwrap_or(PlanReason::Converged {
+/// The first rule that acts decides. Members that the gateway does not hold and candidates that are stuck are
+/// told beside whatever is done, and give the plan its reason only when nothing else does.
+fn decide(census: &Census<'_>, beside: Vec<(Rule, PlanReason)>, verdicts: Vec<(Rule, Verdict)>) -> Plan {
+    let converged = PlanReason::Converged {
         serving: census.serving,
-    });
-    let told = |reason| Line {
-        rule: Rule::Candidates,
+    };
+    let quiet = beside.first().map_or(converged, |(_, reason)| reason.clone());
+    let told = |(rule, reason)| Line {
+        rule,
         finding: Finding::Waits(reason),
     };
-    let mut report: Vec<Line> = stuck.into_iter().map(told).collect();
+    let mut report: Vec<Line> = beside.into_iter().map(told).collect();
     let mut waits_for = None;
     for (rule, verdict) in verdicts {
         let mut waits = |reasons: Vec<PlanReason>, report: &mut Vec<Line>| {

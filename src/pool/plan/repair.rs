@@ -73,8 +73,12 @@ fn unrepaired<'a>(census: &Census<'a>) -> Option<(Held, &'a InstanceView)> {
         .min_by(|left, right| (left.0, &left.1.id).cmp(&(right.0, &right.1.id)))
 }
 
-/// As what the gateway holds it, if that opens a repair. The gateway accepts a repair for exactly these.
+/// As what the gateway holds it, if that opens a repair. The gateway accepts a repair for exactly these; what it
+/// does not hold at all is covered from the surge budget.
 fn held_as(view: &InstanceView) -> Option<Held> {
+    if view.unregistered {
+        return None;
+    }
     match view.phase {
         // Never admitted, so never missed; or closed; or nothing this binary understands.
         Phase::Pending

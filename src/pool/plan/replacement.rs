@@ -83,7 +83,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
                 PlanReason::Drains {
                     instance: instance.clone(),
                     cause: item.cause,
-                    serving: census.answering,
+                    serving: census.answering(),
                 },
                 waits,
             );
@@ -122,7 +122,7 @@ fn surge(input: &PlanInput, census: &Census<'_>, item: &Item<'_>) -> Option<Plan
     let awaits_capacity = || PlanReason::AwaitsCapacity {
         instance: instance.clone(),
         cause: item.cause,
-        serving: census.answering,
+        serving: census.answering(),
         needed,
         not_counted: census.not_counted(),
     };

@@ -37,7 +37,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
             Action::Drain(surplus.id.clone()),
             PlanReason::ScalesIn {
                 instance: surplus.id.clone(),
-                serving: census.answering,
+                serving: census.answering(),
                 desired: target,
             },
             Vec::new(),

@@ -471,11 +471,11 @@ fn a_member_of_another_registration_is_never_acted_upon() {
         if let Reading::Seen(Some(member)) = &mut story.seen.member {
             member.incarnation = "incarnation-2".into();
         }
-        assert_eq!(reason(&story.next()), WaitReason::Refused, "{phase}");
+        assert_eq!(reason(&story.next()), WaitReason::NotAtTheGateway, "{phase}");
         story.seen.member = Reading::Seen(None);
         assert_eq!(
             reason(&story.next()),
-            WaitReason::Refused,
+            WaitReason::NotAtTheGateway,
             "{phase}: unknown to the gateway"
         );
     }

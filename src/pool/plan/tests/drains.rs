@@ -108,6 +108,22 @@ fn s05_nothing_is_drained_while_the_last_reading_of_what_would_stay_is_bad_or_mi
 }
 
 #[test]
+fn s05_never_more_are_counted_than_the_gateway_holds_active() {
+    let mut input = pool(3, 2, four_serving_with("b"));
+    for (active, action) in [
+        (5, drain("b")),
+        (4, drain("b")),
+        (3, Action::None),
+        (0, Action::None),
+    ] {
+        input.gateway_active = Some(active);
+        assert_eq!(plan(&input).action, action, "{active} are ACTIVE");
+    }
+    input.gateway_active = Some(3);
+    insta::assert_snapshot!(plan(&input).reason, @"b waits to be drained (a node beneath it has drifted): 3 serve and answer, 4 must; 1 more serve without being known to answer");
+}
+
+#[test]
 fn drains_go_one_at_a_time() {
     let mut views = four_serving_with("b");
     views.push(

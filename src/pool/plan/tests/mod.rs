@@ -51,6 +51,7 @@ pub(super) fn pool(desired: u32, floor: u32, views: Vec<InstanceView>) -> PlanIn
         now: noon(),
         failures: Vec::new(),
         budget: ReplacementBudget::Unlimited,
+        gateway_active: None,
         views,
     }
 }
@@ -130,6 +131,11 @@ impl InstanceView {
     /// Its last known reading is bad, and has not been for long; or it was never read in this term.
     pub(super) fn silent(self) -> Self {
         self.with(|view| view.answering = false)
+    }
+
+    /// The gateway says that it does not hold its registration.
+    pub(super) fn unregistered(self) -> Self {
+        self.with(|view| view.unregistered = true)
     }
 
     pub(super) fn in_doubt(self) -> Self {

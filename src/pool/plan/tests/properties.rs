@@ -63,7 +63,11 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
     );
     (
         any_phase(),
-        (proptest::bool::weighted(0.2), proptest::bool::weighted(0.8)),
+        (
+            proptest::bool::weighted(0.2),
+            proptest::bool::weighted(0.8),
+            proptest::bool::weighted(0.1),
+        ),
         outdated,
         any_evidence(),
         any::<bool>(),
@@ -75,7 +79,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
         .prop_map(
             |(
                 phase,
-                (doubtful, answering),
+                (doubtful, answering, unregistered),
                 outdated,
                 evidence,
                 at_risk,
@@ -87,6 +91,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
                 instance("unnamed", phase).born(born).since(since).with(|view| {
                     view.suspected_locally = doubtful;
                     view.answering = answering && !doubtful;
+                    view.unregistered = unregistered;
                     view.outdated = outdated;
                     view.evidence = evidence;
                     view.at_risk = at_risk;
@@ -191,6 +196,27 @@ proptest! {
     }
 
     #[test]
+    fn s05_l07_what_the_gateway_does_not_hold_never_serves_is_never_repaired_and_always_named(input in any_pool()) {
+        let made = plan(&input);
+        let unregistered: Vec<InstanceId> = input.views.iter()
+            .filter(|view| view.unregistered && view.phase.occupies_capacity())
+            .map(|view| view.id.clone())
+            .collect();
+        match &made.action {
+            Action::Drain(instance) => prop_assert!(!unregistered.contains(instance)),
+            Action::Create { repair_for: Some(target) } => prop_assert!(!unregistered.contains(target)),
+            Action::Create { repair_for: None } | Action::None => {}
+        }
+        let acts = matches!(input.mode, PoolMode::Open | PoolMode::Held(_)) && input.desired > 0;
+        if acts && !unregistered.is_empty() {
+            prop_assert_ne!(made.reason.label(), "Converged");
+            let named = made.report.iter().any(|line| matches!(&line.finding,
+                Finding::Waits(PlanReason::NotAtTheGateway { instances }) if instances.len() == unregistered.len()));
+            prop_assert!(named, "{}", told(&made));
+        }
+    }
+
+    #[test]
     fn live_instances_never_outgrow_the_budgets(input in any_pool()) {
         if let Action::Create { repair_for } = plan(&input).action {
             let limit = input.desired.max(input.min_serving) + input.max_surge + input.max_repair;
@@ -272,6 +298,6 @@ proptest! {
         let emptied = plan(&PlanInput { mode: PoolMode::Emptying, ..input });
         let creates = matches!(emptied.action, Action::Create { .. });
         prop_assert!(!creates);
-        prop_assert!(emptied.report.iter().all(|line| line.rule == Rule::ScaleIn));
+        prop_assert!(emptied.report.iter().all(|line| matches!(line.rule, Rule::ScaleIn | Rule::Members)));
     }
 }

@@ -3,6 +3,37 @@
 use super::*;
 
 #[test]
+fn s05_l07_what_the_gateway_does_not_hold_is_covered_from_surge_and_named() {
+    let mut views = vec![serving("a"), serving("b"), serving("c").unregistered()];
+    let made = plan(&pool(3, 2, views.clone()));
+    assert_eq!(made.action, create());
+    assert_eq!(made.reason.label(), "CoversBlocked");
+    views.push(serving("new"));
+    let made = plan(&pool(3, 2, views.clone()));
+    assert_eq!(made.action, Action::None);
+    assert!(made.reason.needs_a_person());
+    insta::assert_snapshot!(made.reason, @"the gateway does not hold the registration of c and sends no work there; that is covered from the surge budget, and nothing of it is deleted: restore the gateway's database");
+    // It stands in for nobody: the next drain needs another one.
+    views[0] = serving("a").drifted(60);
+    let made = plan(&pool(3, 2, views.clone()));
+    assert_eq!(made.action, Action::None);
+    assert_eq!(made.reason.label(), "SurgeExhausted");
+    let mut roomy = pool(3, 2, views);
+    roomy.max_surge = 2;
+    assert_eq!(plan(&roomy).action, create());
+}
+
+#[test]
+fn s05_a_failed_member_that_the_gateway_does_not_hold_is_covered_without_a_repair() {
+    for phase in [Phase::Suspect, Phase::Lost, Phase::Draining] {
+        let views = vec![serving("a"), serving("b"), instance("c", phase).unregistered()];
+        let made = plan(&pool(3, 2, views));
+        assert_eq!(made.action, create(), "{phase}");
+        assert_eq!(made.reason.label(), "CoversBlocked", "{phase}");
+    }
+}
+
+#[test]
 fn a_replacement_is_made_before_anything_is_drained_whatever_the_floor() {
     for floor in [1, 2, 3] {
         let input = pool(
