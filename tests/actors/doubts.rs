@@ -547,3 +547,27 @@ async fn s9_a_wall_clock_that_steps_back_does_not_let_an_old_look_pass_for_one_b
         in_phase(&world, &doubtful)
     );
 }
+
+/// The journal keeps when a step was sent last; a departure is as old as its first sending.
+#[tokio::test(start_paused = true)]
+async fn l6_a_departure_that_is_asked_for_again_and_again_does_not_become_younger() {
+    let (world, store) = (World::default(), world::store());
+    world.add_pool("analytics", |spec| spec["maxSurge"] = json!(2));
+    world.add_nodes("old", 24);
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
+    process.converged("analytics", 3).await;
+    let serving = process.serving("analytics");
+    world.trouble("send", "drain", Trouble::Fails);
+    drift_first_node(&world, &serving[0]);
+    while open_steps(&store).await.is_empty() {
+        pass(seconds(1)).await;
+    }
+    drift_first_node(&world, &serving[1]);
+    let before = world.calls("send");
+    pass(seconds(20 * 60 + 30)).await;
+    assert!(world.calls("send") > before + 100, "it is sent in every round");
+    let plan = process.pool("analytics").plan;
+    assert_eq!(plan.label, "DrainHeldBy", "{plan:?}");
+    let age = "SERVING and asked to go 20m ago without an answer";
+    assert!(plan.detail.contains(age), "{}", plan.detail);
+}

@@ -190,3 +190,35 @@ async fn a_converged_pool_writes_nothing() {
     assert_eq!(world.calls("status"), statuses);
     assert_eq!(process.status().counts.coalesced_ticks, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn l6_a_member_that_the_gateway_does_not_hold_takes_no_place_in_the_budget_of_the_cluster() {
+    let world = World::default();
+    for name in ["adhoc", "analytics"] {
+        world.add_pool(name, |_| {});
+    }
+    world.add_nodes("old", 36);
+    let settings = Settings {
+        replacement_budget: Some(1),
+        ..world::settings("a")
+    };
+    let mut process = Process::start(&world, &world::store(), settings).await;
+    process.converged("adhoc", 3).await;
+    process.converged("analytics", 3).await;
+    // Another one stands in for it, and it stays until a person looks.
+    let forgotten = process.serving("adhoc")[0].clone();
+    world.lock().members.remove(&forgotten);
+    process
+        .until("another one was made in its place", minutes(5), |process| {
+            process.pool("adhoc").plan.label == "NotAtTheGateway"
+        })
+        .await;
+    let victim = process.serving("analytics")[0].clone();
+    let node = world.nodes_of(&victim)[0].clone();
+    world.drift(|name| *name == node);
+    process
+        .until("the other pool replaces its own", minutes(10), |process| {
+            !process.pool("analytics").instances.contains_key(&victim)
+        })
+        .await;
+}

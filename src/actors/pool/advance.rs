@@ -366,11 +366,15 @@ impl Brain {
         may_work && (live.sends_away() || journaled())
     }
 
-    /// When the journaled step that may have taken an instance away was last sent, as far as is known.
+    /// When the journaled step that may have taken an instance away was first sent, as far as is known.
     pub(super) fn leaving_since(&self, id: &InstanceId) -> Option<jiff::Timestamp> {
-        let mut own = self.open_steps.iter().filter(|step| step.request.instance == *id);
-        own.find(|step| is_leave(&step.request.action))
-            .map(|step| step.at)
+        let own = self.open_steps.iter().filter(|step| step.request.instance == *id);
+        own.filter(|step| is_leave(&step.request.action))
+            .map(|step| {
+                let key = (step.request.operation.clone(), step.request.step.clone());
+                self.first_sent.get(&key).copied().unwrap_or(step.at)
+            })
+            .min()
     }
 
     fn note_suspicion(&mut self, id: &InstanceId, request: &MemberRequest) {

@@ -92,11 +92,25 @@ impl Brain {
             }
             stays
         });
+        self.note_first_sent();
         let open = &self.open_steps;
         self.sent_under.retain(|(operation, step), _| {
             open.iter()
                 .any(|known| known.request.operation == *operation && known.request.step == *step)
         });
+    }
+
+    /// Sending a step again does not make it younger. What a predecessor sent is as old as its last attempt.
+    fn note_first_sent(&mut self) {
+        let known = std::mem::take(&mut self.first_sent);
+        let open = self.open_steps.iter();
+        self.first_sent = open
+            .map(|step| {
+                let key = (step.request.operation.clone(), step.request.step.clone());
+                let first = known.get(&key).copied().unwrap_or(step.at);
+                (key, first)
+            })
+            .collect();
     }
 
     fn digest_desired(&mut self) {
@@ -255,6 +269,9 @@ impl Brain {
             }
             Write::BeginStep(request) => {
                 if *result == Committed::Done {
+                    // Begun, perhaps again after a refusal: its age starts here.
+                    let key = (request.operation.clone(), request.step.clone());
+                    self.first_sent.insert(key, now);
                     self.open_steps.push(crate::store::port::JournalStep {
                         request: request.clone(),
                         outcome: StepOutcome::Unknown,

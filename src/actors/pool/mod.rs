@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -87,6 +88,8 @@ pub struct Brain {
     recoveries: Vec<Recovery>,
     /// Under which epoch each open step was last sent by this actor.
     sent_under: BTreeMap<(OperationId, StepId), fence::Sent>,
+    /// When each open step was first sent, as far as this actor knows: the journal keeps the last time.
+    first_sent: BTreeMap<(OperationId, StepId), Timestamp>,
     gateway: GatewayLink,
     order: Option<TickOrder>,
     round: Option<Round>,
@@ -213,6 +216,7 @@ impl Brain {
             open_steps: Vec::new(),
             recoveries: Vec::new(),
             sent_under: BTreeMap::new(),
+            first_sent: BTreeMap::new(),
             gateway: GatewayLink::default(),
             order: None,
             round: None,

@@ -236,8 +236,12 @@ impl Brain {
         let now = self.ports.clock.now();
         let timings = self.timings();
         let stuck = |live: &&Live| {
-            let age = Duration::try_from(now.duration_since(live.row.phase_changed_at)).unwrap_or_default();
-            let departing = live.row.phase.is_departing();
+            let departing = live.row.phase.is_departing() || self.is_leaving(&live.row.id);
+            let asked = self
+                .leaving_since(&live.row.id)
+                .filter(|_| !live.row.phase.is_departing());
+            let since = asked.unwrap_or(live.row.phase_changed_at);
+            let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
             let overdue = lifecycle::deadline(&live.row, &timings).is_some_and(|deadline| now >= deadline);
             live.unregistered
                 || (departing && age >= timings.drain_stuck_after)

@@ -45,7 +45,8 @@ pub(super) struct Census<'a> {
     pub(super) admitted: Vec<&'a InstanceView>,
     /// DRAINING, SEALED or RETIRING, or about to be by a step that is not settled; oldest phase first.
     pub(super) departing: Vec<&'a InstanceView>,
-    /// Holding a slot, not to be counted on to serve (again), and not waiting for a repair: departing, given
+    /// Holding a slot, not to be counted on to serve (again), and not waiting for a repair: departing, not held by
+    /// the gateway, asked to go long ago without an answer, given
     /// up, failed and already repaired, of an unknown phase, stuck before its admission, or admitted long
     /// ago and still not eligible.
     pub(super) written_off: Vec<&'a InstanceView>,
@@ -79,9 +80,7 @@ impl<'a> Census<'a> {
             .copied()
             .filter(|view| view.phase.is_departing() || view.leaving)
             .collect();
-        departing.sort_by(|left, right| {
-            (left.phase_changed_at, &left.id).cmp(&(right.phase_changed_at, &right.id))
-        });
+        departing.sort_by(|left, right| (going_since(left), &left.id).cmp(&(going_since(right), &right.id)));
         let repaired: BTreeSet<&InstanceId> =
             live.iter().filter_map(|view| view.repair_for.as_ref()).collect();
         let written_off: Vec<&InstanceView> = live
@@ -162,7 +161,7 @@ impl<'a> Census<'a> {
     /// long as surge room is left, that is, as long as fewer drains than `max_surge` hold a slot that no
     /// repair has taken over.
     pub(super) fn drain_hold(&self, input: &PlanInput) -> Option<PlanReason> {
-        let age = |view: &InstanceView| since(view.leaving_since.unwrap_or(view.phase_changed_at), input.now);
+        let age = |view: &InstanceView| since(going_since(view), input.now);
         let stuck = |view: &InstanceView| is_stuck(view, input);
         let held_by = |view: &InstanceView, stuck| PlanReason::DrainHeldBy {
             instance: view.id.clone(),
@@ -268,6 +267,14 @@ pub(super) fn in_progress(candidate: &InstanceView, now: Timestamp) -> PlanReaso
     }
 }
 
+/// Since when it departs, or was first asked to: the age of a serving phase is that of its service.
+pub(super) fn going_since(view: &InstanceView) -> Timestamp {
+    match view.leaving_since {
+        Some(asked) if !view.phase.is_departing() => asked,
+        Some(_) | None => view.phase_changed_at,
+    }
+}
+
 /// Whether a drain in flight has been so for too long, or a step that may have begun one. What is only about to be
 /// sent never has: the age of its phase is that of its service.
 pub(super) fn is_stuck(view: &InstanceView, input: &PlanInput) -> bool {
@@ -319,7 +326,7 @@ fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> boo
         // The gateway takes no repair of what it does not hold.
         Phase::Suspect | Phase::Lost => repaired || view.unregistered,
         Phase::Admitted => !is_about_to_serve(view, input),
-        Phase::Serving => view.unregistered || is_departed_at_the_gateway(view),
+        Phase::Serving => view.unregistered || is_departed_at_the_gateway(view) || is_stuck(view, input),
         Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {
             is_overdue(view, input.now)
         }

@@ -1,7 +1,7 @@
 //! The pool is being emptied on a person's confirmed word: S5 and S6 are lifted, nothing is created, and
 //! what serves is drained one at a time. A stuck drain does not hold the next one.
 
-use super::census::{Census, by_age, is_serving, is_stuck, since};
+use super::census::{Census, by_age, going_since, is_serving, is_stuck, since};
 use super::reason::PlanReason;
 use super::{Action, InstanceView, PlanInput, Verdict};
 use crate::pool::step::WaitReason;
@@ -30,7 +30,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
             instance: moving.id.clone(),
             phase: moving.phase,
             outstanding: moving.outstanding,
-            age: since(moving.phase_changed_at, input.now),
+            age: since(going_since(moving), input.now),
             stuck: false,
         }]);
     }

@@ -151,7 +151,7 @@ pub struct InstanceView {
     /// A drain or a suspicion of it is journaled and not settled: queued, under way, or its answer was
     /// lost. Nobody knows whether it still takes work, so it counts as departing.
     pub leaving: bool,
-    /// When that step was last sent; `None` while it is only queued.
+    /// When that step was first sent; sent again and again, it is not younger. `None` without such a step.
     pub leaving_since: Option<Timestamp>,
     /// The member's phase at the gateway when last recorded; `None` before registration.
     pub member: Option<MemberPhase>,

@@ -230,7 +230,7 @@ pub enum PlanReason {
         phase: Phase,
         /// What it still owes, when that is known.
         outstanding: Option<u64>,
-        /// For how long.
+        /// For how long it departs, or since it was first asked to.
         age: Duration,
         /// Older than `drainStuckAfter`, and no surge room is left beside it.
         stuck: bool,

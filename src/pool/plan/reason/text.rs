@@ -184,14 +184,12 @@ impl fmt::Display for PlanReason {
                 age,
                 stuck,
             } => {
-                write!(
-                    f,
-                    "the next drain waits for {instance}, {phase} for {}",
-                    span(*age)
-                )?;
+                let age = span(*age);
+                write!(f, "the next drain waits for {instance}, {phase} ")?;
                 match outstanding {
-                    Some(count) => write!(f, ", {count} obligations left")?,
-                    None => f.write_str(", obligations not known")?,
+                    _ if !phase.is_departing() => write!(f, "and asked to go {age} ago without an answer")?,
+                    Some(count) => write!(f, "for {age}, {count} obligations left")?,
+                    None => write!(f, "for {age}, obligations not known")?,
                 }
                 if *stuck {
                     f.write_str(

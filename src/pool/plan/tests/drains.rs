@@ -56,7 +56,7 @@ fn nothing_planned_is_drained_while_the_pool_is_short() {
 #[test]
 fn s07_a_drain_in_doubt_is_one_in_flight_however_long_it_served_before() {
     let mut views = four_serving_with("b");
-    views.push(serving("old").in_doubt().since(24 * 3600));
+    views.push(serving("old").in_doubt(60).since(24 * 3600));
     let made = plan(&pool(3, 2, views.clone()));
     assert_eq!(made.action, Action::None);
     assert!(
@@ -73,7 +73,7 @@ fn s07_a_drain_in_doubt_is_one_in_flight_however_long_it_served_before() {
 fn s05_a_drain_in_doubt_serves_no_longer() {
     // Four rows serve, and one of them is already asked to go: nothing is left beside the wanted three.
     let mut views = four_serving_with("b");
-    views[0] = serving("a").in_doubt();
+    views[0] = serving("a").in_doubt(60);
     let input = pool(3, 2, views);
     let census = super::super::census::Census::of(&input);
     assert_eq!((census.serving, census.healthy), (3, 3));
@@ -149,6 +149,34 @@ fn s07_a_stuck_drain_lets_another_start_while_surge_room_is_left() {
     assert_eq!(held.action, Action::None);
     assert!(held.reason.needs_a_person());
     insta::assert_snapshot!(held.reason, @"the next drain waits for old, DRAINING for 3h00m, obligations not known; it is past drainStuckAfter and no surge room is left: raise spec.maxSurge, or authorize its recovery");
+}
+
+#[test]
+fn l06_a_departure_in_doubt_for_too_long_holds_its_own_place_and_nothing_else() {
+    let mut views = four_serving_with("b");
+    views.push(serving("old").in_doubt(3 * 3600).since(24 * 3600));
+    let mut input = pool(3, 2, views);
+    input.max_surge = 2;
+    assert_eq!(plan(&input).action, drain("b"));
+    input.max_surge = 1;
+    let held = plan(&input);
+    assert_eq!(held.action, Action::None);
+    assert!(held.reason.needs_a_person());
+    insta::assert_snapshot!(held.reason, @"the next drain waits for old, SERVING and asked to go 3h00m ago without an answer; it is past drainStuckAfter and no surge room is left: raise spec.maxSurge, or authorize its recovery");
+    // It serves nobody all the same: without another one beside the wanted three nothing goes.
+    input.max_surge = 2;
+    input.views.remove(0);
+    assert_ne!(plan(&input).action, drain("b"));
+}
+
+#[test]
+fn l06_a_departure_in_doubt_for_too_long_is_covered() {
+    let doubt = |seconds| vec![serving("a"), serving("b"), serving("old").in_doubt(seconds)];
+    let made = plan(&pool(3, 2, doubt(60)));
+    assert_eq!(made.action, Action::None, "its answer may still come");
+    let made = plan(&pool(3, 2, doubt(3 * 3600)));
+    assert_eq!(made.action, create());
+    assert_eq!(made.reason.label(), "CoversBlocked");
 }
 
 #[test]

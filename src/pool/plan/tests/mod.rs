@@ -138,8 +138,12 @@ impl InstanceView {
         self.with(|view| view.unregistered = true)
     }
 
-    pub(super) fn in_doubt(self) -> Self {
-        self.with(|view| view.leaving = true)
+    /// Asked to go this long ago; the answer was lost.
+    pub(super) fn in_doubt(self, seconds: u64) -> Self {
+        self.with(|view| {
+            view.leaving = true;
+            view.leaving_since = Some(ago(seconds));
+        })
     }
 
     pub(super) fn repairs(self, target: &str) -> Self {

@@ -67,6 +67,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
             proptest::bool::weighted(0.2),
             proptest::bool::weighted(0.8),
             proptest::bool::weighted(0.1),
+            proptest::option::weighted(0.1, 0_u64..10_000),
         ),
         outdated,
         any_evidence(),
@@ -79,7 +80,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
         .prop_map(
             |(
                 phase,
-                (doubtful, answering, unregistered),
+                (doubtful, answering, unregistered, leaving),
                 outdated,
                 evidence,
                 at_risk,
@@ -92,6 +93,8 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
                     view.suspected_locally = doubtful;
                     view.answering = answering && !doubtful;
                     view.unregistered = unregistered;
+                    view.leaving = leaving.is_some();
+                    view.leaving_since = leaving.map(ago);
                     view.outdated = outdated;
                     view.evidence = evidence;
                     view.at_risk = at_risk;
@@ -238,7 +241,9 @@ proptest! {
             Action::Create { repair_for } => prop_assert!(!candidate(repair_for.is_some())),
             Action::Drain(_) => {
                 let moving = input.views.iter().any(|view| {
-                    view.phase.is_departing() && view.phase_changed_at > ago(input.timings.drain_stuck_after.as_secs())
+                    let since = if view.phase.is_departing() { Some(view.phase_changed_at) } else { view.leaving_since };
+                    view.phase.occupies_capacity()
+                        && since.is_some_and(|since| since > ago(input.timings.drain_stuck_after.as_secs()))
                 });
                 prop_assert!(!moving);
             }
