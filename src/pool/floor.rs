@@ -1,6 +1,19 @@
 //! How many must be left when one is taken away on purpose (S5, S6): one rule for the plan, and for a planned drain
 //! that is sent again. Pure.
 
+use super::phase::Phase;
+use crate::gateway::model::MemberPhase;
+
+/// Whether an instance takes new work, as far as its row and the gateway say. The gateway's word outranks the row's:
+/// a member that it drained or suspects on somebody else's word takes none, nor does one that it does not hold. A
+/// member phase that was not read is no evidence against it.
+#[must_use]
+pub const fn takes_work(phase: Phase, at_the_gateway: Option<MemberPhase>, unregistered: bool) -> bool {
+    matches!(phase, Phase::Serving)
+        && matches!(at_the_gateway, None | Some(MemberPhase::Active))
+        && !unregistered
+}
+
 /// Whether enough answering members are left without the one that is to be drained. `target`: what is desired, and
 /// at least `floor`. A drain for a node (`for_node`) needs a replacement that serves already; without evidence too,
 /// nothing is taken away while the pool is short.
@@ -35,6 +48,15 @@ pub const fn needed(target: u32, floor: u32, for_node: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_gateways_word_outranks_the_rows() {
+        assert!(takes_work(Phase::Serving, Some(MemberPhase::Active), false));
+        assert!(takes_work(Phase::Serving, None, false), "not read");
+        assert!(!takes_work(Phase::Serving, Some(MemberPhase::Draining), false));
+        assert!(!takes_work(Phase::Serving, Some(MemberPhase::Active), true));
+        assert!(!takes_work(Phase::Admitted, Some(MemberPhase::Active), false));
+    }
 
     #[test]
     fn s5_a_drain_for_a_node_needs_all_that_is_desired_beside_it() {

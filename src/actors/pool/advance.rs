@@ -5,9 +5,11 @@
 
 use super::Brain;
 use super::children::{Job, is_leave};
+use super::open_steps::OpenStep;
 use crate::actors::messages::Performed;
-use crate::gateway::model::{MemberAction, MemberPhase, MemberRequest};
+use crate::gateway::model::{MemberAction, MemberRequest};
 use crate::pool::desired::PoolMode;
+use crate::pool::floor::takes_work;
 use crate::pool::ids::{Epoch, InstanceId};
 use crate::pool::lifecycle::{self, Needs};
 use crate::pool::observation::{Observation, Reading};
@@ -213,9 +215,12 @@ impl Brain {
         let Some(live) = self.live.get(id) else { return };
         let settled = settle::settle(&live.row, &effect, &outcome, sent, &ctx, now);
         settle::remember(&mut ctx, &effect, &outcome);
-        let in_doubt = is_refused(&outcome) && settled.step == Some(StepOutcome::Unknown);
+        if let (Effect::Member(request), Some(StepOutcome::Unknown)) = (&effect, settled.step)
+            && is_refused(&outcome)
+        {
+            self.open_steps.note_refused_in_doubt(request);
+        }
         if let Some(live) = self.live.get_mut(id) {
-            live.refused_in_doubt |= in_doubt;
             live.confirmed = ctx.confirmed;
             live.fresh_placement = ctx.fresh_placement;
         }
@@ -264,13 +269,9 @@ impl Brain {
         let desired = self.desired();
         // S5 and S6 are lifted for a pool that is being emptied.
         let emptying = self.mode == PoolMode::Emptying;
-        let open_step = self
-            .open_steps
-            .iter()
-            .find(|step| step.request.instance == *id)
-            .map(|step| step.request.clone());
+        let open = self.open_steps.of(id).next();
         let mut confirmed = live.confirmed;
-        confirmed.step_fenced = self.step_fenced(id, open_step.as_ref());
+        confirmed.step_fenced = open.is_some_and(|open| self.step_fenced(live, open));
         Some(StepContext {
             pool: identity.routing_group.clone(),
             epoch: self.epoch(),
@@ -289,11 +290,9 @@ impl Brain {
             node_checks: self.nodes().is_some(),
             probes_trusted: self.probes_trusted(),
             failing_for: live.failing_for,
-            sent_before: open_step
-                .as_ref()
-                .is_some_and(|request| self.has_earlier_copy(request)),
-            open_step,
-            refused_in_doubt: live.refused_in_doubt,
+            sent_before: open.is_some_and(OpenStep::has_earlier_copy),
+            refused_in_doubt: open.is_some_and(|open| open.refused_in_doubt),
+            open_step: open.map(|open| open.request.clone()),
             recovery: self
                 .recoveries
                 .iter()
@@ -313,19 +312,16 @@ impl Brain {
 
     /// Instances whose rows serve, and of which the gateway does not say that it does not hold them.
     pub(super) fn serving(&self) -> u32 {
-        let serving = self
-            .live
-            .values()
-            .filter(|live| live.row.phase == Phase::Serving && !live.unregistered);
+        let serving = self.live.values().filter(|live| live.serves());
         u32::try_from(serving.count()).unwrap_or(u32::MAX)
     }
 
     /// Of these, those that no step in flight may have taken away; `id` itself counts in any case.
     fn serving_beside(&self, id: &InstanceId) -> u32 {
-        let gone = self.live.iter().filter(|(other, live)| {
-            let serves = live.row.phase == Phase::Serving && !live.unregistered;
-            serves && *other != id && self.is_leaving(other)
-        });
+        let gone = self
+            .live
+            .iter()
+            .filter(|(other, live)| live.serves() && *other != id && self.is_leaving(other));
         let gone = u32::try_from(gone.count()).unwrap_or(u32::MAX);
         self.serving().saturating_sub(gone)
     }
@@ -334,10 +330,8 @@ impl Brain {
     fn answering_beside(&self, id: &InstanceId) -> u32 {
         let answering = self.live.iter().filter(|(other, live)| {
             let at_the_gateway = live.row.member.as_ref().map(|member| member.phase);
-            live.row.phase == Phase::Serving
-                && matches!(at_the_gateway, None | Some(MemberPhase::Active))
+            takes_work(live.row.phase, at_the_gateway, live.unregistered)
                 && *other != id
-                && !live.unregistered
                 && live.health.is_well()
                 && !self.is_leaving(other)
         });
@@ -360,20 +354,17 @@ impl Brain {
         };
         let may_work = matches!(live.row.phase, Phase::Admitted | Phase::Serving | Phase::Suspect);
         let journaled = || {
-            let mut own = self.open_steps.iter().filter(|step| step.request.instance == *id);
-            own.any(|step| is_leave(&step.request.action))
+            let mut own = self.open_steps.of(id);
+            own.any(|open| is_leave(&open.request.action))
         };
         may_work && (live.sends_away() || journaled())
     }
 
     /// When the journaled step that may have taken an instance away was first sent, as far as is known.
     pub(super) fn leaving_since(&self, id: &InstanceId) -> Option<jiff::Timestamp> {
-        let own = self.open_steps.iter().filter(|step| step.request.instance == *id);
-        own.filter(|step| is_leave(&step.request.action))
-            .map(|step| {
-                let key = (step.request.operation.clone(), step.request.step.clone());
-                self.first_sent.get(&key).copied().unwrap_or(step.at)
-            })
+        let own = self.open_steps.of(id);
+        own.filter(|open| is_leave(&open.request.action))
+            .map(|open| open.since)
             .min()
     }
 

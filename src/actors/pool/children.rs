@@ -45,8 +45,6 @@ pub(super) struct Live {
     /// The gateway's floor refused its drain at this moment; kept for a while beside `waiting`, which
     /// says what the instance itself waits for.
     pub(super) refused_drain: Option<(Waiting, Duration)>,
-    /// The last copy of its open step was refused, and an earlier one may be on its way (S9).
-    pub(super) refused_in_doubt: bool,
     /// The gateway said, when it was last read, that it does not hold the registration that the row records.
     pub(super) unregistered: bool,
     pub(super) confirmed: Confirmed,
@@ -111,7 +109,6 @@ impl Live {
             probed: false,
             waiting: None,
             refused_drain: None,
-            refused_in_doubt: false,
             unregistered: false,
             confirmed: Confirmed::default(),
             fresh_placement: None,
@@ -133,6 +130,11 @@ impl Live {
         self.fresh_placement = None;
         self.probed = false;
         self.seen = None;
+    }
+
+    /// Its row serves, and the gateway does not say that it does not hold it.
+    pub(super) fn serves(&self) -> bool {
+        self.row.phase == Phase::Serving && !self.unregistered
     }
 
     /// Nothing is outstanding and nothing is queued.
@@ -313,7 +315,7 @@ impl Brain {
             }
         };
         if let Some(request) = &sent {
-            self.note_sent(request);
+            self.open_steps.note_sent(request, epoch);
         }
         let asked_at = self.ports.clock.monotonic();
         // A child that died meanwhile is noticed by supervision, which settles what is outstanding.

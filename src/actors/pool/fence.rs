@@ -1,15 +1,16 @@
 //! This process's own fence: raising the epoch over a request whose answer was lost (S9), and telling that
 //! fence from another leader's (S8).
 //!
-//! Owns the record of what was sent under which epoch. An authority whose answer was lost is read back, never
+//! What was sent under which epoch stands with the open steps. An authority whose answer was lost is read back, never
 //! taken once more on suspicion: an owner is one actor's alone, so whatever the store holds for it is ours.
 //! Never decides that a step is over; the rules do, from what [`Brain::step_fenced`] says.
 
 use std::time::Duration;
 
 use super::Brain;
+use super::children::Live;
+use super::open_steps::OpenStep;
 use crate::actors::faults;
-use crate::gateway::model::MemberRequest;
 use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::ids::{Epoch, InstanceId};
 use crate::pool::observation::Reading;
@@ -105,32 +106,10 @@ impl Brain {
         true
     }
 
-    /// Remembers that a request is sent under the epoch in force.
-    pub(super) fn note_sent(&mut self, request: &MemberRequest) {
-        let key = (request.operation.clone(), request.step.clone());
-        let sent = Sent::next(self.sent_under.get(&key).copied(), self.epoch());
-        self.sent_under.insert(key, sent);
-    }
-
-    /// Whether an earlier copy of a request may still be applied, whatever came of the last one. The journal's
-    /// count does not say: it goes on over refusals, which leave nothing on its way. Copies of an older epoch
-    /// may not: nothing is sent before the gateway has accepted the one in force.
-    pub(super) fn has_earlier_copy(&self, request: &MemberRequest) -> bool {
-        let key = (request.operation.clone(), request.step.clone());
-        self.sent_under.get(&key).is_some_and(|sent| sent.copies > 1)
-    }
-
     /// Whether an open step can no longer be applied (S9), and what was read of its member says so.
-    pub(super) fn step_fenced(&self, id: &InstanceId, open: Option<&MemberRequest>) -> bool {
-        let Some(request) = open else {
-            return false;
-        };
-        let live = self.live.get(id);
-        let asked = live.filter(|live| {
-            live.seen
-                .as_ref()
-                .is_some_and(|seen| seen.member != Reading::NotAsked)
-        });
+    pub(super) fn step_fenced(&self, live: &Live, open: &OpenStep) -> bool {
+        let read = live.seen.as_ref();
+        let member_read = read.is_some_and(|seen| seen.member != Reading::NotAsked);
         let fence = Fence {
             held: self.epoch(),
             accepted_at: self
@@ -138,37 +117,14 @@ impl Brain {
                 .confirmed_at
                 .filter(|_| self.gateway.accepts(self.epoch())),
         };
-        fence.is_past(self.last_sent(request), asked.and_then(|live| live.looked_at))
+        fence.is_past(open.last_sent(), live.looked_at.filter(|_| member_read))
     }
 
     /// Whether a step of this instance is open that only a raise can fence.
     pub(super) fn wants_a_fence(&self, id: &InstanceId) -> bool {
-        let mut own = self.open_steps.iter().filter(|step| step.request.instance == *id);
-        own.any(|step| self.last_sent(&step.request) == Some(self.epoch()))
-    }
-
-    /// Under which epoch this actor sent a request last; an earlier actor's are all older.
-    fn last_sent(&self, request: &MemberRequest) -> Option<Epoch> {
-        let key = (request.operation.clone(), request.step.clone());
-        self.sent_under.get(&key).map(|sent| sent.epoch)
-    }
-}
-
-/// How often a request was sent under the last epoch that it was sent under, since its step was begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
-    epoch: Epoch,
-    copies: u32,
-}
-
-impl Sent {
-    /// One copy more.
-    fn next(before: Option<Self>, epoch: Epoch) -> Self {
-        let same = before.filter(|sent| sent.epoch == epoch);
-        Self {
-            epoch,
-            copies: same.map_or(1, |sent| sent.copies.saturating_add(1)),
-        }
+        self.open_steps
+            .of(id)
+            .any(|open| open.last_sent() == Some(self.epoch()))
     }
 }
 
@@ -201,16 +157,6 @@ mod tests {
 
     const fn second(number: u64) -> Duration {
         Duration::from_secs(number)
-    }
-
-    #[test]
-    fn s9_copies_are_counted_under_one_epoch() {
-        let first = Sent::next(None, Epoch::new(7));
-        assert_eq!(first.copies, 1);
-        let second = Sent::next(Some(first), Epoch::new(7));
-        assert_eq!(second.copies, 2);
-        let raised = Sent::next(Some(second), Epoch::new(8));
-        assert_eq!((raised.epoch, raised.copies), (Epoch::new(8), 1));
     }
 
     #[test]

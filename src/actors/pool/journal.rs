@@ -73,7 +73,7 @@ impl Brain {
         self.identity = Some(pool.identity.clone());
         self.row = Some(pool);
         self.digest_desired();
-        self.open_steps = open_steps;
+        self.open_steps.adopt(open_steps);
         self.recoveries = recoveries;
         let known: std::collections::BTreeSet<InstanceId> =
             instances.iter().map(|row| row.id.clone()).collect();
@@ -92,25 +92,6 @@ impl Brain {
             }
             stays
         });
-        self.note_first_sent();
-        let open = &self.open_steps;
-        self.sent_under.retain(|(operation, step), _| {
-            open.iter()
-                .any(|known| known.request.operation == *operation && known.request.step == *step)
-        });
-    }
-
-    /// Sending a step again does not make it younger. What a predecessor sent is as old as its last attempt.
-    fn note_first_sent(&mut self) {
-        let known = std::mem::take(&mut self.first_sent);
-        let open = self.open_steps.iter();
-        self.first_sent = open
-            .map(|step| {
-                let key = (step.request.operation.clone(), step.request.step.clone());
-                let first = known.get(&key).copied().unwrap_or(step.at);
-                (key, first)
-            })
-            .collect();
     }
 
     fn digest_desired(&mut self) {
@@ -269,15 +250,7 @@ impl Brain {
             }
             Write::BeginStep(request) => {
                 if *result == Committed::Done {
-                    // Begun, perhaps again after a refusal: its age starts here.
-                    let key = (request.operation.clone(), request.step.clone());
-                    self.first_sent.insert(key, now);
-                    self.open_steps.push(crate::store::port::JournalStep {
-                        request: request.clone(),
-                        outcome: StepOutcome::Unknown,
-                        attempts: 1,
-                        at: now,
-                    });
+                    self.open_steps.begin(request.clone(), now);
                 }
             }
             Write::FinishStep {
@@ -286,18 +259,7 @@ impl Brain {
                 outcome,
             } => {
                 if *outcome != StepOutcome::Unknown {
-                    let closed = self
-                        .open_steps
-                        .iter()
-                        .find(|open| open.request.operation == *operation && open.request.step == *step);
-                    let instance = closed.map(|open| open.request.instance.clone());
-                    if let Some(live) = instance.and_then(|id| self.live.get_mut(&id)) {
-                        live.refused_in_doubt = false;
-                    }
-                    self.open_steps
-                        .retain(|open| open.request.operation != *operation || open.request.step != *step);
-                    // Begun anew, it is a first copy again.
-                    self.sent_under.remove(&(operation.clone(), step.clone()));
+                    self.open_steps.finish(operation, step);
                 }
             }
             Write::RememberFailure(failure) => {

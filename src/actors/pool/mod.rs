@@ -16,6 +16,7 @@ mod desired;
 mod evidence;
 mod fence;
 mod journal;
+mod open_steps;
 mod orphans;
 mod planning;
 mod status;
@@ -25,13 +26,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::authority::{GatewayLink, World};
 use self::children::Live;
 use self::journal::StoreFault;
+use self::open_steps::OpenSteps;
 use self::status::Published;
 use self::tick::Round;
 use super::inventory::Snapshot;
@@ -39,10 +40,10 @@ use super::messages::{PoolMsg, SupervisorMsg, TickOrder};
 use super::ports::{Ports, Settings};
 use super::status::{Counts, PlanStatus, Probes};
 use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode, Timings};
-use crate::pool::ids::{Digest, Epoch, InstanceId, OperationId, OwnerId, PoolId, StepId, StoreId, TickId};
+use crate::pool::ids::{Digest, Epoch, InstanceId, OwnerId, PoolId, StoreId, TickId};
 use crate::pool::observation::Fault;
 use crate::pool::plan::Plan;
-use crate::store::port::{Authority, JournalStep, PoolIdentity, PoolRow, Recovery};
+use crate::store::port::{Authority, PoolIdentity, PoolRow, Recovery};
 
 /// The actor.
 #[derive(Debug)]
@@ -84,12 +85,8 @@ pub struct Brain {
     desired_digest: Option<Digest>,
     mode: PoolMode,
     live: BTreeMap<InstanceId, Live>,
-    open_steps: Vec<JournalStep>,
+    open_steps: OpenSteps,
     recoveries: Vec<Recovery>,
-    /// Under which epoch each open step was last sent by this actor.
-    sent_under: BTreeMap<(OperationId, StepId), fence::Sent>,
-    /// When each open step was first sent, as far as this actor knows: the journal keeps the last time.
-    first_sent: BTreeMap<(OperationId, StepId), Timestamp>,
     gateway: GatewayLink,
     order: Option<TickOrder>,
     round: Option<Round>,
@@ -213,10 +210,8 @@ impl Brain {
             desired_digest: None,
             mode: PoolMode::default(),
             live: BTreeMap::new(),
-            open_steps: Vec::new(),
+            open_steps: OpenSteps::default(),
             recoveries: Vec::new(),
-            sent_under: BTreeMap::new(),
-            first_sent: BTreeMap::new(),
             gateway: GatewayLink::default(),
             order: None,
             round: None,

@@ -12,7 +12,7 @@ use crate::pool::ids::{InstanceId, NodeName};
 use crate::pool::lifecycle;
 use crate::pool::outdated::{Outdated, blueprint_digest, outdated};
 use crate::pool::plan::{
-    Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, ReplacementBudget, plan,
+    Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, ReplacementBudget, holds_a_place, plan,
 };
 use crate::pool::step::Effect;
 use crate::store::port::{NewInstance, Write};
@@ -146,7 +146,7 @@ impl Brain {
 
     async fn drain(&mut self, id: &InstanceId, reason: &PlanReason) {
         let Some(live) = self.live.get(id) else { return };
-        if !live.only_cordons() || self.open_steps.iter().any(|step| step.request.instance == *id) {
+        if !live.only_cordons() || self.open_steps.of(id).next().is_some() {
             // What it does already, or may have done, is settled first; the plan comes again.
             tracing::debug!(pool = %self.pool, instance = %id, "a drain waits for what is not settled");
             return;
@@ -229,34 +229,11 @@ impl Brain {
         nodes
     }
 
-    /// Whether a planned replacement is under way: it has a place in the budget of the whole cluster. A drain that is
-    /// stuck has none, nor has a candidate past its deadline, nor a member that the gateway does not hold: others
-    /// must not wait for them (L6).
-    pub(super) fn is_replacing(&self) -> bool {
-        let now = self.ports.clock.now();
-        let timings = self.timings();
-        let stuck = |live: &&Live| {
-            let departing = live.row.phase.is_departing() || self.is_leaving(&live.row.id);
-            let asked = self
-                .leaving_since(&live.row.id)
-                .filter(|_| !live.row.phase.is_departing());
-            let since = asked.unwrap_or(live.row.phase_changed_at);
-            let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            let overdue = lifecycle::deadline(&live.row, &timings).is_some_and(|deadline| now >= deadline);
-            live.unregistered
-                || (departing && age >= timings.drain_stuck_after)
-                || (live.row.phase.is_candidate() && overdue)
-        };
-        let live: Vec<&Live> = self
-            .live
-            .values()
-            .filter(|live| live.row.phase.occupies_capacity())
-            .filter(|live| !stuck(live))
-            .collect();
-        let departing = live.iter().any(|live| live.row.phase.is_departing());
-        let ordinary = live.iter().filter(|live| !live.row.is_repair()).count();
-        let desired = self.desired().map_or(0, |desired| desired.instances);
-        departing || ordinary > usize::try_from(desired).unwrap_or(usize::MAX)
+    /// Whether the pool holds a place in the budget of the whole cluster.
+    pub(super) fn is_replacing(&self, views: &[InstanceView]) -> bool {
+        let desired = self.desired().map(|desired| desired.instances);
+        let stuck_after = self.timings().drain_stuck_after;
+        holds_a_place(views, desired, stuck_after, self.ports.clock.now())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::cluster::port::{ClusterError, EventRecord, EventSubject, Written};
 use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::ids::StoreId;
 use crate::pool::observation::Fault;
+use crate::pool::plan::InstanceView;
 use crate::pool::status::{NodeReplacementState, StatusInput, pool_status};
 use crate::pool::step::WaitReason;
 use crate::pool::validate::{SpecProblem, describe};
@@ -42,11 +43,12 @@ impl Brain {
     /// Tells the supervisor, and the resource if it has to be told.
     pub(super) fn report(&mut self) {
         let status = self.pool_status();
-        self.write_status(&status);
+        let views = self.views();
+        self.write_status(&status, &views);
         let report = PoolReport {
             pool: self.pool.clone(),
             status,
-            replacing: self.is_replacing(),
+            replacing: self.is_replacing(&views),
             wants_to_replace: self.plan_waits_for_budget,
             finished: self.finished,
         };
@@ -207,7 +209,7 @@ impl Brain {
         });
     }
 
-    fn write_status(&mut self, status: &PoolStatus) {
+    fn write_status(&mut self, status: &PoolStatus, views: &[InstanceView]) {
         let Some(resource) = self.resource().cloned() else {
             return;
         };
@@ -229,7 +231,7 @@ impl Brain {
                 None => resource.store.clone(),
             },
         };
-        let Some(body) = self.status_body(status, store.as_ref(), &resource) else {
+        let Some(body) = self.status_body(status, views, store.as_ref(), &resource) else {
             return;
         };
         let now = self.ports.clock.monotonic();
@@ -279,6 +281,7 @@ impl Brain {
     fn status_body(
         &mut self,
         status: &PoolStatus,
+        views: &[InstanceView],
         store: Option<&StoreId>,
         resource: &PoolResource,
     ) -> Option<Value> {
@@ -298,13 +301,12 @@ impl Brain {
                 .as_ref()
                 .is_some_and(|waiting| waiting.reason == WaitReason::ProbesBlind)
         };
-        let views = self.views();
         let input = StatusInput {
             generation: resource.generation,
             store,
             mode: &self.mode,
             desired: self.desired(),
-            views: &views,
+            views,
             plan: self.last_plan.as_ref(),
             node_replacement: &node_replacement,
             probes_blind: self.live.values().any(blind),

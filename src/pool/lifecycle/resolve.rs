@@ -22,18 +22,19 @@ pub(super) fn open(view: View<'_>, member: &Member) -> Option<Next> {
     if let Some(change) = stands(view.row, open, member) {
         return Some(Next::record(change));
     }
-    if recovery::is_recovery(&open.operation) && view.ctx.recovery.is_some() {
-        // The recovery itself would have sent it again: it has declined, because the drain ends by itself (L1).
-        return Some(withdrawn(view, open));
+    if !recovery::is_recovery(&open.operation) {
+        return Some(replay(open));
     }
-    if recovery::is_recovery(&open.operation) {
+    Some(if view.ctx.recovery.is_some() {
+        // The recovery itself would have sent it again: it has declined, because the drain ends by itself (L1).
+        withdrawn(view, open)
+    } else {
         // Only with the authorization at hand, whose conditions are judged anew each time.
-        return Some(view.wait(
+        view.wait(
             WaitReason::Unresolved,
             "a step of an authorized recovery waits for its authorization to be read",
-        ));
-    }
-    Some(replay(open))
+        )
+    })
 }
 
 /// Sends the identical request again.

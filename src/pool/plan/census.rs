@@ -10,7 +10,7 @@ use super::reason::PlanReason;
 use super::{InstanceView, PlanInput};
 use crate::gateway::model::MemberPhase;
 use crate::pool::backoff::planned_hold;
-use crate::pool::floor::left_without_one;
+use crate::pool::floor::{left_without_one, takes_work};
 use crate::pool::ids::InstanceId;
 use crate::pool::phase::Phase;
 
@@ -162,7 +162,7 @@ impl<'a> Census<'a> {
     /// repair has taken over.
     pub(super) fn drain_hold(&self, input: &PlanInput) -> Option<PlanReason> {
         let age = |view: &InstanceView| since(going_since(view), input.now);
-        let stuck = |view: &InstanceView| is_stuck(view, input);
+        let stuck = |view: &InstanceView| is_stuck(view, input.timings.drain_stuck_after, input.now);
         let held_by = |view: &InstanceView, stuck| PlanReason::DrainHeldBy {
             instance: view.id.clone(),
             phase: view.phase,
@@ -277,22 +277,14 @@ pub(super) fn going_since(view: &InstanceView) -> Timestamp {
 
 /// Whether a drain in flight has been so for too long, or a step that may have begun one. What is only about to be
 /// sent never has: the age of its phase is that of its service.
-pub(super) fn is_stuck(view: &InstanceView, input: &PlanInput) -> bool {
-    let since_then = if view.phase.is_departing() {
-        Some(view.phase_changed_at)
-    } else {
-        view.leaving_since
-    };
-    since_then.is_some_and(|then| since(then, input.now) >= input.timings.drain_stuck_after)
+pub(super) fn is_stuck(view: &InstanceView, stuck_after: Duration, now: Timestamp) -> bool {
+    let asked = view.phase.is_departing() || view.leaving_since.is_some();
+    asked && since(going_since(view), now) >= stuck_after
 }
 
-/// Whether a row serves. The gateway's word outranks the row's: a member it drained or suspects on
-/// somebody else's word takes no new work. A member phase that was not read is no evidence against it.
+/// Whether a row serves, and no step that is not settled takes it away.
 pub(super) fn is_serving(view: &InstanceView) -> bool {
-    view.phase == Phase::Serving
-        && !view.leaving
-        && !view.unregistered
-        && matches!(view.member, None | Some(MemberPhase::Active))
+    takes_work(view.phase, view.member, view.unregistered) && !view.leaving
 }
 
 /// Whether it counts where a replacement is weighed: without sustained bad readings.
@@ -326,7 +318,11 @@ fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> boo
         // The gateway takes no repair of what it does not hold.
         Phase::Suspect | Phase::Lost => repaired || view.unregistered,
         Phase::Admitted => !is_about_to_serve(view, input),
-        Phase::Serving => view.unregistered || is_departed_at_the_gateway(view) || is_stuck(view, input),
+        Phase::Serving => {
+            view.unregistered
+                || is_departed_at_the_gateway(view)
+                || is_stuck(view, input.timings.drain_stuck_after, input.now)
+        }
         Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {
             is_overdue(view, input.now)
         }

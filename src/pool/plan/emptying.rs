@@ -24,7 +24,10 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
             leaving: census.live_count(),
         }]);
     };
-    let moving = census.departing.iter().find(|view| !is_stuck(view, input));
+    let moving = census
+        .departing
+        .iter()
+        .find(|view| !is_stuck(view, input.timings.drain_stuck_after, input.now));
     if let Some(moving) = moving {
         return Verdict::Waits(vec![PlanReason::DrainHeldBy {
             instance: moving.id.clone(),

@@ -14,6 +14,7 @@
 //! acts, the first that waits gives the plan its reason. A rule that waits never hides the ones behind
 //! it: one stuck object costs its own slot, not the pool.
 
+mod budget;
 mod capacity;
 mod census;
 mod emptying;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use self::budget::holds_a_place;
 use self::census::Census;
 pub use self::reason::{Cause, Held, PlanReason};
 use super::desired::{DesiredPool, PoolMode, Timings};

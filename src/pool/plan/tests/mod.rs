@@ -1,5 +1,6 @@
 //! Pools in a few words, for the planner's tests.
 
+mod budget;
 mod convergence;
 mod drains;
 mod modes;
