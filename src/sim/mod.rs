@@ -8,6 +8,7 @@
 pub mod clients;
 pub mod faults;
 pub mod gateway;
+mod http;
 pub mod invariants;
 pub mod kube;
 pub mod scenario;

@@ -4,43 +4,39 @@
 //! gateway does that dies while it answers.
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::Request;
+use axum::response::Response;
 use bytes::Bytes;
 
 use super::faults::Reply;
-
-/// Longest request body that is read, in bytes.
-const MAX_REQUEST: usize = 16 * 1024 * 1024;
+use crate::sim::http::{broken, whole};
 
 /// Every request goes to `host`, which calls [`super::GatewaySim::exchange`] at its own time with its
 /// own coordinators. `host` must not block.
 pub fn router<H>(host: H) -> Router
 where
-    H: Fn(http::Request<Bytes>) -> Reply + Clone + Send + Sync + 'static,
+    H: Fn(Request<Bytes>) -> Reply + Clone + Send + Sync + 'static,
 {
     Router::new().fallback(answer::<H>).with_state(host)
 }
 
-async fn answer<H>(State(host): State<H>, request: http::Request<Body>) -> Response
+async fn answer<H>(State(host): State<H>, request: Request<Body>) -> Response
 where
-    H: Fn(http::Request<Bytes>) -> Reply + Clone + Send + Sync + 'static,
+    H: Fn(Request<Bytes>) -> Reply + Clone + Send + Sync + 'static,
 {
-    let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_REQUEST).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    let request = match whole(request).await {
+        Ok(request) => request,
+        Err(refusal) => return *refusal,
     };
-    match host(http::Request::from_parts(parts, body)) {
+    match host(request) {
         Reply::Answer { response, after } => {
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
             response.map(Body::from)
         }
-        Reply::Silence => Response::new(Body::from_stream(futures::stream::once(async {
-            Err::<Bytes, _>(std::io::Error::other("the connection breaks"))
-        }))),
+        Reply::Silence => broken("the gateway died while it answered"),
     }
 }

@@ -9,14 +9,12 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::Stream;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, header};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{KubeSim, NoAnswer, WatchCursor};
-
-/// The longest request body that is read.
-const BODY_LIMIT: usize = 8 * 1024 * 1024;
+use crate::sim::http::whole;
 
 /// Whoever owns the simulated cluster and its time.
 pub trait KubeHost: Send + 'static {
@@ -137,13 +135,9 @@ pub fn router<H: KubeHost>(face: Face<H>) -> Router {
     Router::new().fallback(move |request: Request<Body>| {
         let face = face.clone();
         async move {
-            let (parts, body) = request.into_parts();
-            if let Ok(body) = axum::body::to_bytes(body, BODY_LIMIT).await {
-                face.answer(Request::from_parts(parts, body)).await
-            } else {
-                let mut response = Response::new(Body::from("request entity too large"));
-                *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-                response
+            match whole(request).await {
+                Ok(request) => face.answer(request).await,
+                Err(refusal) => *refusal,
             }
         }
     })

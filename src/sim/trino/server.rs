@@ -4,15 +4,13 @@
 //! which is all that one shared port can show of it.
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use http::Request;
 
-/// Longest request body that is read, in bytes.
-const MAX_REQUEST: usize = 16 * 1024 * 1024;
+use crate::sim::http::{broken, whole};
 
 /// Every request goes to `host` with the name that it was sent to (`host:port`); `None`: nobody listens there.
 /// `host` must not block.
@@ -27,16 +25,13 @@ async fn answer<H>(State(host): State<H>, request: Request<Body>) -> Response
 where
     H: Fn(&str, &Request<Bytes>) -> Option<http::Response<Bytes>> + Clone + Send + Sync + 'static,
 {
-    let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_REQUEST).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    let request = match whole(request).await {
+        Ok(request) => request,
+        Err(refusal) => return *refusal,
     };
-    let request = Request::from_parts(parts, body);
     match host(&addressee(&request), &request) {
         Some(answer) => answer.map(Body::from),
-        None => Response::new(Body::from_stream(futures::stream::once(async {
-            Err::<Bytes, _>(std::io::Error::other("nothing listens there"))
-        }))),
+        None => broken("nothing listens there"),
     }
 }
 
