@@ -60,10 +60,10 @@ pub struct PoolStatus {
     pub epoch: Epoch,
     /// The published generation.
     pub generation: SpecGeneration,
-    /// Instances that should serve; 0 while no desired state is known.
-    pub desired: u32,
-    /// The serving floor.
-    pub floor: u32,
+    /// Instances that should serve; `None` while no desired state is known.
+    pub desired: Option<u32>,
+    /// The serving floor; `None` while no desired state is known.
+    pub floor: Option<u32>,
     /// Instances that serve.
     pub serving: u32,
     /// The desired release.
@@ -106,6 +106,8 @@ pub enum Switch {
     /// The process flag or the pool's own is false.
     #[default]
     Off,
+    /// The process flag is true, and no desired state is known that could say the rest.
+    Unknown,
     /// Both are true.
     On,
     /// Both are true, and a hard prerequisite fails.

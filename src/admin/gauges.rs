@@ -99,7 +99,7 @@ impl PoolFamilies {
             ),
             node_replacement: family(
                 "trino_pool_node_replacement",
-                "1 for the state it is in: On, Off, Blocked",
+                "1 for the state it is in: On, Off, Blocked, Unknown",
             ),
             store_faults: family("trino_pool_store_fault", "1 while the store does not take writes"),
             gateway_faults: family("trino_pool_gateway_fault", "1 while gateway steps wait"),
@@ -110,9 +110,14 @@ impl PoolFamilies {
         let of = |family: &Gauges, value: i64| {
             family.get_or_create(&vec![("pool", id.to_owned())]).set(value);
         };
-        of(&self.serving, i64::from(pool.serving));
-        of(&self.desired, i64::from(pool.desired));
-        of(&self.floor, i64::from(pool.floor));
+        // Unknown is no number: a series that is not there cannot be taken for a pool of size zero.
+        if let Some(desired) = pool.desired {
+            of(&self.serving, i64::from(pool.serving));
+            of(&self.desired, i64::from(desired));
+        }
+        if let Some(floor) = pool.floor {
+            of(&self.floor, i64::from(floor));
+        }
         of(&self.oldest_drain, oldest_drain_seconds(pool, now));
         of(&self.replacements, replacements(pool));
         of(
@@ -143,6 +148,7 @@ impl PoolFamilies {
             .set(1);
         let state = match pool.node_replacement {
             Switch::Off => "Off",
+            Switch::Unknown => "Unknown",
             Switch::On => "On",
             Switch::Blocked(_) => "Blocked",
         };
@@ -210,8 +216,8 @@ mod tests {
         };
         let pool = PoolStatus {
             serving: 2,
-            desired: 3,
-            floor: 3,
+            desired: Some(3),
+            floor: Some(3),
             mode: PoolMode::Held("spec.instances must be at least 1".into()),
             plan: PlanStatus {
                 label: "NoSurgeBudget".into(),

@@ -221,12 +221,15 @@ pub struct TrinoPoolStatus {
     pub store_id: Option<String>,
     /// Instances by phase; only phases that occur.
     pub phases: BTreeMap<String, u32>,
-    /// Instances that serve.
-    pub serving: u32,
-    /// Instances that should serve, by the desired state in force.
-    pub desired: u32,
-    /// The floor, by the desired state in force.
-    pub min_serving: u32,
+    /// Instances that serve; absent while no desired state is known, for then these are perhaps another store's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<u32>,
+    /// Instances that should serve, by the desired state in force; absent while none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<u32>,
+    /// The floor, by the desired state in force; absent while none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_serving: Option<u32>,
     /// Serving instances whose nodes are going away.
     pub replacing: u32,
     /// Serving instances on nodes where protection is not absolute.

@@ -63,8 +63,8 @@ impl Brain {
             mode: self.mode.clone(),
             epoch: self.epoch(),
             generation: self.row.as_ref().map(|row| row.generation).unwrap_or_default(),
-            desired: desired.map_or(0, |desired| desired.instances),
-            floor: desired.map_or(0, |desired| desired.min_serving),
+            desired: desired.map(|desired| desired.instances),
+            floor: desired.map(|desired| desired.min_serving),
             serving: self.serving(),
             release: desired.map(|desired| desired.blueprint.release.clone()),
             plan: self.plan.clone(),
@@ -90,8 +90,25 @@ impl Brain {
 
     /// A hard prerequisite that fails shows as Blocked.
     fn switch(&self) -> Switch {
+        if self.settings.node_replacement && self.desired().is_none() {
+            return Switch::Unknown;
+        }
         if self.nodes().is_none() {
             return Switch::Off;
+        }
+        if let PoolMode::Frozen(why) = &self.mode {
+            return Switch::Blocked(Fault {
+                label: why.label(),
+                subject: "trinopool".to_owned(),
+                detail: "the pool is frozen, so a drain or a replacement is not begun".to_owned(),
+            });
+        }
+        if self.mode == PoolMode::Retained {
+            return Switch::Blocked(Fault {
+                label: "Retained",
+                subject: "trinopool".to_owned(),
+                detail: "the TrinoPool is gone, so a drain or a replacement is not begun".to_owned(),
+            });
         }
         let inventory = self
             .snapshot
@@ -290,6 +307,7 @@ impl Brain {
                 NodeReplacementState::Off("spec.nodeReplacement.enabled is not true".to_owned())
             }
             Switch::Off => NodeReplacementState::Off("the process flag is off".to_owned()),
+            Switch::Unknown => NodeReplacementState::Unknown,
             Switch::On => NodeReplacementState::Active,
             Switch::Blocked(fault) => NodeReplacementState::Blocked {
                 reason: fault.label.to_owned(),

@@ -479,8 +479,8 @@ impl Stage {
                 .map(|(id, pool)| PoolFrame {
                     name: short(id),
                     serving: pool.serving,
-                    desired: pool.desired,
-                    floor: pool.floor,
+                    desired: pool.desired.unwrap_or_default(),
+                    floor: pool.floor.unwrap_or_default(),
                     reason: pool.plan.detail.clone(),
                     instances: pool
                         .instances

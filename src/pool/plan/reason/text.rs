@@ -241,7 +241,8 @@ fn frozen(why: &FreezeReason) -> String {
         FreezeReason::Missing => "the TrinoPool is missing or cannot be read".to_owned(),
         FreezeReason::IdentityChanged(what) => format!("the TrinoPool describes another pool: {what}"),
         FreezeReason::StoreMismatch => {
-            "the store is not the one that made these instances; adopt them explicitly if that is meant"
+            "the store is not the one that made these instances: start the operator with that one, which \
+             status.storeId names"
                 .to_owned()
         }
         FreezeReason::WentBackwards => "the TrinoPool went back to an older generation".to_owned(),
