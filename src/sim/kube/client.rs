@@ -132,4 +132,33 @@ mod tests {
             "the answer was lost, the write was not"
         );
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_comes_when_the_clusters_own_time_says_so() {
+        let (host, _) = world();
+        let pulse = Pulse::default();
+        let api: Api<ConfigMap> = Api::namespaced(
+            in_process_client(Face::new(Arc::clone(&host), pulse.clone()), "operator"),
+            "default",
+        );
+        let late = Fault::Late(std::time::Duration::from_secs(9));
+        let rule = FaultRule::on(Resource::ConfigMaps, late).of(Verb::Create);
+        host.lock().unwrap().kube.inject(rule.times(1));
+        let create = tokio::spawn({
+            let api = api.clone();
+            async move { api.create(&PostParams::default(), &config("a", "1")).await }
+        });
+        let after = |seconds| {
+            host.lock().unwrap().now += jiff::SignedDuration::from_secs(seconds);
+            pulse.beat();
+            tokio::time::sleep(std::time::Duration::from_millis(1))
+        };
+        after(0).await;
+        assert!(api.get_opt("a").await.unwrap().is_some(), "it was carried out");
+        after(8).await;
+        assert!(!create.is_finished());
+        after(1).await;
+        assert!(create.is_finished());
+        create.await.unwrap().unwrap();
+    }
 }

@@ -4,9 +4,11 @@
 //! Only says what goes wrong. What a request would have come to is not its business.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use jiff::Timestamp;
 
 use super::api::route::{Target, Verb};
 use super::api::status::{ApiError, plain};
@@ -37,11 +39,18 @@ pub enum Fault {
     Hang,
     /// The request is carried out, and no answer ever comes.
     LoseAnswer,
+    /// The request is carried out at once, and its answer comes this much later by the cluster's own time. A
+    /// watch has no single answer and opens at once.
+    Late(Duration),
 }
 
 /// Marks an answer that the client must never receive (an extension of the response).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoAnswer;
+
+/// Marks an answer that the client must not receive before this time (an extension of the response).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerDue(pub Timestamp);
 
 /// Which requests go wrong, and how. An absent criterion matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +168,7 @@ impl Faults {
     }
 }
 
-/// The answer a fault gives instead; `None` for [`Fault::LoseAnswer`], which carries the request out.
+/// The answer a fault gives instead; `None` for those that carry the request out.
 pub(crate) fn instead(fault: &Fault, target: &Target) -> Option<Response<Bytes>> {
     let injected = |code, reason, message: String, retry_after| {
         Some(
@@ -226,13 +235,20 @@ pub(crate) fn instead(fault: &Fault, target: &Target) -> Option<Response<Bytes>>
             "application/json",
         )),
         Fault::Hang => Some(unanswered(Response::new(Bytes::new()))),
-        Fault::LoseAnswer => None,
+        Fault::LoseAnswer | Fault::Late(_) => None,
     }
 }
 
 /// Marks an answer as one that never arrives.
 pub(crate) fn unanswered(mut response: Response<Bytes>) -> Response<Bytes> {
     response.extensions_mut().insert(NoAnswer);
+    response
+}
+
+/// Marks an answer as one that arrives `delay` after `now`.
+pub(crate) fn late(mut response: Response<Bytes>, now: Timestamp, delay: Duration) -> Response<Bytes> {
+    let due = now.saturating_add(delay).unwrap_or(Timestamp::MAX);
+    response.extensions_mut().insert(AnswerDue(due));
     response
 }
 

@@ -46,7 +46,7 @@ pub use self::admin::NodePoolPlan;
 pub use self::api::route::Verb;
 pub use self::api::watch::WatchCursor;
 pub use self::api::{ACTOR_HEADER, resources_of};
-pub use self::faults::{Fault, FaultId, FaultRule, NoAnswer};
+pub use self::faults::{AnswerDue, Fault, FaultId, FaultRule, NoAnswer};
 pub use self::request_log::{Destruction, Destructive, RequestLog};
 pub use self::resource::{Kind, Resource};
 

@@ -13,7 +13,7 @@ use http::{HeaderValue, Request, Response, header};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{KubeSim, NoAnswer, WatchCursor};
+use super::{AnswerDue, KubeSim, NoAnswer, WatchCursor};
 use crate::sim::http::whole;
 
 /// Whoever owns the simulated cluster and its time.
@@ -70,7 +70,7 @@ impl<H: KubeHost> Face<H> {
     }
 
     /// Answers one request; a watch as a stream that stays open. Never returns for an answer that is
-    /// meant to be lost.
+    /// meant to be lost, and not before its time for one that is meant to be late.
     pub(crate) async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
         let answered = {
             let mut host = self.host();
@@ -94,7 +94,23 @@ impl<H: KubeHost> Face<H> {
                 if response.extensions().get::<NoAnswer>().is_some() {
                     std::future::pending::<()>().await;
                 }
+                if let Some(AnswerDue(due)) = response.extensions().get::<AnswerDue>().copied() {
+                    self.reach(due).await;
+                }
                 response.map(Body::from)
+            }
+        }
+    }
+
+    /// Waits for the host's own time, which moves with its steps.
+    async fn reach(&self, due: Timestamp) {
+        let mut beats = self.pulse.0.subscribe();
+        loop {
+            beats.mark_unchanged();
+            let now = self.host().now();
+            // Its own pulse never ends before it does.
+            if now >= due || beats.changed().await.is_err() {
+                return;
             }
         }
     }

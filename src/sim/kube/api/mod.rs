@@ -34,7 +34,8 @@ pub const ACTOR_HEADER: &str = "x-sim-actor";
 
 impl KubeSim {
     /// Answers one request. A watch is answered with what is due now and then ends; faces that stream
-    /// use [`KubeSim::open_watch`]. An answer marked [`super::NoAnswer`] must never be delivered.
+    /// use [`KubeSim::open_watch`]. An answer marked [`super::NoAnswer`] must never be delivered, one marked
+    /// [`super::AnswerDue`] not before its time.
     pub fn handle(&mut self, request: &Request<Bytes>, now: Timestamp) -> Response<Bytes> {
         let target = match route::route(request) {
             Ok(Route::Discovery(path)) => {
@@ -57,6 +58,7 @@ impl KubeSim {
         self.note_destruction(&actor, &target, response.status(), now);
         match fault {
             Some(Fault::LoseAnswer) => faults::unanswered(response),
+            Some(Fault::Late(delay)) => faults::late(response, now, delay),
             Some(_) | None => response,
         }
     }
@@ -74,7 +76,9 @@ impl KubeSim {
             return None;
         }
         self.log.count(&actor(request), target.verb, &target.label());
-        if let Some(fault) = self.faults.hit(&target) {
+        if let Some(fault) = self.faults.hit(&target)
+            && !matches!(fault, Fault::Late(_))
+        {
             let lost = || faults::unanswered(Response::new(Bytes::new()));
             return Some(Err(faults::instead(&fault, &target).unwrap_or_else(lost)));
         }
