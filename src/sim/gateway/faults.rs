@@ -51,6 +51,9 @@ pub enum Loss {
     Request,
     /// It is applied, then its answer is lost.
     Response,
+    /// The same, and no read of a member of that pool arrives any more, until
+    /// [`Faults::read_members_again`]. The pool itself is still read.
+    ResponseAndReads,
 }
 
 /// The faults in force.
@@ -63,6 +66,8 @@ pub struct Faults {
     /// Every answer takes this much longer.
     pub delay: Duration,
     losses: Vec<(Loss, Method, String)>,
+    /// Beginnings of paths that no GET reaches.
+    unread: Vec<String>,
 }
 
 impl Faults {
@@ -78,6 +83,11 @@ impl Faults {
         self.losses.len()
     }
 
+    /// Lets reads of members arrive again.
+    pub fn read_members_again(&mut self) {
+        self.unread.clear();
+    }
+
     pub(super) fn plan(&mut self, request: &Request<Bytes>) -> Plan {
         let path = request.uri().path();
         let concerned = match self.outage_scope {
@@ -85,6 +95,8 @@ impl Faults {
             Scope::Control => path.starts_with("/gateway/"),
         };
         let outage = if concerned { self.outage } else { Outage::None };
+        let unread = request.method() == Method::GET
+            && self.unread.iter().any(|begin| path.starts_with(begin.as_str()));
         let hit = self
             .losses
             .iter()
@@ -92,13 +104,25 @@ impl Faults {
         match outage {
             Outage::Silent => Plan::NeverArrives,
             Outage::Unavailable => Plan::Unavailable(self.delay),
+            Outage::None if unread => Plan::NeverArrives,
             Outage::None => match hit.map(|index| self.losses.remove(index).0) {
                 Some(Loss::Request) => Plan::NeverArrives,
                 Some(Loss::Response) => Plan::AnswerLost,
+                Some(Loss::ResponseAndReads) => {
+                    self.unread.push(members_of(path));
+                    Plan::AnswerLost
+                }
                 None => Plan::Deliver(self.delay),
             },
         }
     }
+}
+
+/// What the paths of all members of the pool begin with, of the path of a step of one of them.
+fn members_of(path: &str) -> String {
+    const MEMBERS: &str = "/members";
+    let end = path.find(MEMBERS).map_or(path.len(), |at| at + MEMBERS.len());
+    path.get(..end).unwrap_or(path).to_owned()
 }
 
 /// What happens to one request.
@@ -152,6 +176,34 @@ mod tests {
             faults.plan(&post("/gateway/x/admit")),
             Plan::Deliver(Duration::ZERO)
         );
+    }
+
+    #[test]
+    fn members_of_one_pool_cannot_be_read_after_a_lost_answer_until_they_can_again() {
+        let get = |path: &str| Request::get(path).body(Bytes::new()).unwrap();
+        let pass = Plan::Deliver(Duration::ZERO);
+        let mut faults = Faults::default();
+        faults.lose_next(Loss::ResponseAndReads, Method::POST, "/drain");
+        let member = get("/gateway/v1/pools/a/members/x");
+        assert_eq!(faults.plan(&member), pass);
+        let drain = post("/gateway/v1/pools/a/members/x/drain");
+        assert_eq!(faults.plan(&drain), Plan::AnswerLost);
+        for unread in [
+            &member,
+            &get("/gateway/v1/pools/a/members"),
+            &get("/gateway/v1/pools/a/members/y/obligations"),
+        ] {
+            assert_eq!(faults.plan(unread), Plan::NeverArrives);
+        }
+        for read in [
+            &drain,
+            &get("/gateway/v1/pools/a"),
+            &get("/gateway/v1/pools/b/members/x"),
+        ] {
+            assert_eq!(faults.plan(read), pass);
+        }
+        faults.read_members_again();
+        assert_eq!(faults.plan(&member), pass);
     }
 
     #[test]
