@@ -86,9 +86,11 @@ stories! {
     finite_grace = "finite-grace";
     incomplete_inventory = "incomplete-inventory";
     unrelated_cordon = "unrelated-cordon";
+    late_cordon_response = "late-cordon-response";
     node_api_outage = "node-api-outage";
     lost_admission_response = "lost-admission-response";
     lost_registration_response = "lost-registration-response";
+    lost_drain_response = "lost-drain-response";
     admission_retirement_race = "admission-retirement-race";
     gateway_outage = "gateway-outage";
     coordinator_crash = "coordinator-crash";

@@ -3,9 +3,10 @@
 use http::Method;
 
 use super::{claim_of, evidence, first_instance, minutes, ordinary, replaced};
+use crate::gateway::model::MemberPhase;
 use crate::pool::phase::Phase;
 use crate::sim::gateway::faults::{Loss, Outage};
-use crate::sim::scenario::{Broken, Scenario, Stage};
+use crate::sim::scenario::{Broken, Scenario, Scene, Stage};
 use crate::sim::world::World;
 
 pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
@@ -22,6 +23,14 @@ pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
                 adopted, and no second member is made.",
         setup: ordinary,
         play: |stage| Box::pin(lost_response(stage, "/members")),
+    },
+    Scenario {
+        name: "lost-drain-response",
+        story: "Given a drain that was applied and whose answer was lost, when no member can be read and another \
+                instance has to go more urgently, then the drained one counts as gone, no second drain begins, and \
+                the same drain is adopted once members are read again.",
+        setup: ordinary,
+        play: |stage| Box::pin(lost_drain_response(stage)),
     },
     Scenario {
         name: "admission-retirement-race",
@@ -60,6 +69,84 @@ async fn lost_response(stage: &mut Stage, path_end: &'static str) -> Result<(), 
     } else {
         Err(Broken::Expectation("no answer was lost after all".to_owned()))
     }
+}
+
+/// Members that took work and are being emptied.
+fn draining(scene: &Scene<'_>) -> Vec<String> {
+    let members = scene.world.members.values();
+    members
+        .filter(|member| member.phase == MemberPhase::Draining)
+        .map(|member| member.instance_id.to_string())
+        .collect()
+}
+
+/// Drains that reached the gateway.
+fn drains_sent(stage: &Stage) -> u64 {
+    let requests = stage.world(|world| world.traffic.gateway.requests().clone());
+    requests.get("POST members/drain").copied().unwrap_or(0)
+}
+
+async fn lost_drain_response(stage: &mut Stage) -> Result<(), Broken> {
+    stage.settle().await?;
+    let before = stage.world(|world| world.instances(None));
+    let all = before.len();
+    stage.say(
+        "every node drifts; the answer to the first drain will be lost, and members cannot be read after it",
+    );
+    stage.world(|world| {
+        let faults = &mut world.traffic.gateway.faults;
+        faults.lose_next(Loss::ResponseAndReads, Method::POST, "/drain");
+        world.drift_all()
+    })?;
+    let mut gone = None;
+    stage
+        .until("a member drains", minutes(10), |scene| {
+            gone = draining(scene).pop();
+            gone.is_some()
+        })
+        .await?;
+    let gone = gone.unwrap_or_default();
+    let Some(other) = before.iter().find(|id| **id != gone) else {
+        return Err(Broken::Expectation(format!("{gone} is the only instance")));
+    };
+    let node = stage.world(|world| world.nodes_of(other).into_iter().next());
+    let claim = claim_of(stage, &node.unwrap_or_default())?;
+    stage.say(format!(
+        "{gone} drains and its row does not know; the NodeClaim under {other} is deleted"
+    ));
+    stage.world(|world| world.delete_claim(&claim))?;
+    for _ in 0..12 {
+        stage.pass(minutes(1) / 4).await?;
+        // Were it still counted as serving, one more than desired would seem to serve.
+        stage.expect(
+            &format!("{gone} alone has gone, and everything desired serves beside it"),
+            |scene| {
+                let active = scene.world.members.values();
+                let active = active
+                    .filter(|member| member.phase == MemberPhase::Active)
+                    .count();
+                draining(scene) == [gone.clone()] && active == all
+            },
+        )?;
+        stage.expect(&format!("the row of {gone} is not guessed"), |scene| {
+            scene.row(&gone).is_some_and(|row| row.phase == Phase::Serving)
+        })?;
+    }
+    stage.expect("the plan says who holds the slot that is wanted next", |scene| {
+        scene.plan("analytics") == "SurgeExhausted"
+    })?;
+    stage.say("members can be read again");
+    stage.world(|world| world.traffic.gateway.faults.read_members_again());
+    stage
+        .until("the drain is adopted", minutes(1), |scene| {
+            scene.row(&gone).is_some_and(|row| row.phase != Phase::Serving)
+        })
+        .await?;
+    let sent = drains_sent(stage);
+    if sent != 1 {
+        return Err(Broken::Expectation(format!("{sent} drains were sent, not one")));
+    }
+    replaced(stage, all, minutes(40)).await
 }
 
 async fn admission_retirement_race(stage: &mut Stage) -> Result<(), Broken> {

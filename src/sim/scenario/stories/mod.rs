@@ -39,11 +39,19 @@ pub(super) async fn evidence(stage: &mut Stage, count: usize) -> Result<(), Brok
         .await
 }
 
-/// The oldest instance by id of the first pool, and the node of its coordinator.
+/// The first instance by id, and the node of its coordinator.
 pub(super) fn first_instance(stage: &Stage) -> Result<(String, String), Broken> {
+    nth_instance(stage, 0)
+}
+
+/// One instance by its place among the ids, from 0, and the node of its coordinator.
+pub(super) fn nth_instance(stage: &Stage, nth: usize) -> Result<(String, String), Broken> {
     stage.world(|world| {
-        let instance = world.instances(None).into_iter().next();
-        let instance = instance.ok_or_else(|| Broken::Expectation("no instance exists".to_owned()))?;
+        let instance = world.instances(None).into_iter().nth(nth);
+        let instance = instance.ok_or_else(|| {
+            let missing = format!("there are no {} instances", nth + 1);
+            Broken::Expectation(missing)
+        })?;
         let node = world.nodes_of(&instance).into_iter().next();
         let node = node.ok_or_else(|| Broken::Expectation(format!("{instance} is on no node")))?;
         Ok((instance, node))

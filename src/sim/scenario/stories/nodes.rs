@@ -1,13 +1,14 @@
 //! Nodes that are not what a candidate needs, and node APIs that do not answer.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::{claim_of, evidence, first_instance, minutes, ordinary, replaced};
+use super::{claim_of, evidence, first_instance, minutes, nth_instance, ordinary, replaced};
 use crate::pool::phase::Phase;
 use crate::sim::invariants::Ending;
-use crate::sim::kube::{Fault, FaultRule, Resource};
+use crate::sim::kube::{Fault, FaultRule, Resource, Verb};
 use crate::sim::scenario::{Broken, Scenario, Scene, Stage};
 use crate::sim::world::{NODE_POOL, World};
 
@@ -56,6 +57,20 @@ pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
                 person's cordon stays as it is.",
         setup: ordinary,
         play: |stage| Box::pin(unrelated_cordon(stage)),
+    },
+    Scenario {
+        name: "late-cordon-response",
+        story: "Given two instances whose nodes go and no surge budget, when the cordon for one is answered late and \
+                the pool is scaled in meanwhile, then the other one drains at once and alone, the late answer still \
+                counts, and each node is cordoned once.",
+        setup: |setup| {
+            setup.world.instances = 4;
+            setup.world.max_surge = 0;
+            // Every instance has queries that outlast the late answer, or the first drain would be over before it.
+            setup.world.clients = 12;
+            setup.world.terminal_retention = Duration::from_mins(1);
+        },
+        play: |stage| Box::pin(late_cordon_response(stage)),
     },
     Scenario {
         name: "node-api-outage",
@@ -227,6 +242,110 @@ async fn unrelated_cordon(stage: &mut Stage) -> Result<(), Broken> {
             .all(|one| one.mark.is_none())
     })?;
     replaced(stage, all, minutes(40)).await
+}
+
+/// How late a cordon is answered: later than the next tick, sooner than its sender gives it up.
+const LATE: Duration = Duration::from_secs(9);
+
+/// Whether the node that the row of this instance names is cordoned by us, for just that record.
+fn cordoned_as_recorded(scene: &Scene<'_>, instance: &str) -> bool {
+    let Some(evidence) = scene.row(instance).and_then(|row| row.evidence.valid()) else {
+        return false;
+    };
+    let recorded = format!(
+        "/{instance}/{}/{}",
+        evidence.nodeclaim_uid,
+        evidence.reason.as_str()
+    );
+    let node = scene.world.nodes.get(evidence.node_uid.as_str());
+    node.is_some_and(|node| {
+        node.unschedulable && node.mark.as_ref().is_some_and(|mark| mark.ends_with(&recorded))
+    })
+}
+
+/// Whether the operator waits for the answer to a cordon for this instance.
+fn cordoning(scene: &Scene<'_>, instance: &str) -> bool {
+    let instances = scene.status.pools.values().flat_map(|pool| &pool.instances);
+    instances
+        .filter(|(id, _)| id.as_str() == instance)
+        .any(|(_, one)| one.performing == Some("cordon"))
+}
+
+/// Answers that were dropped, and instances that were given up for want of one, so far.
+fn unheard(stage: &Stage) -> (u64, u64) {
+    let counts = stage.status().counts;
+    (counts.stale_messages, counts.instances_hung)
+}
+
+async fn late_cordon_response(stage: &mut Stage) -> Result<(), Broken> {
+    stage.settle().await?;
+    let all = stage.world(|world| world.instances(None).len());
+    let (first, node) = nth_instance(stage, 0)?;
+    let claim = claim_of(stage, &node)?;
+    stage.say(format!(
+        "the NodeClaim under {first} is deleted; without a surge budget it waits"
+    ));
+    stage.world(|world| world.delete_claim(&claim))?;
+    stage
+        .until("its node is cordoned", minutes(1), |scene| {
+            cordoned_as_recorded(scene, &first) && !cordoning(scene, &first)
+        })
+        .await?;
+    let (second, node) = nth_instance(stage, 1)?;
+    let claim = claim_of(stage, &node)?;
+    stage.say(format!(
+        "the NodeClaim under {second} is deleted; the cordon of {node} will be answered late"
+    ));
+    let unheard_before = unheard(stage);
+    stage.world(|world| {
+        let late = FaultRule::on(Resource::Nodes, Fault::Late(LATE)).of(Verb::Patch);
+        world.kube.inject(late.named(&node).times(1));
+        world.delete_claim(&claim)
+    })?;
+    stage
+        .until("its node is cordoned and nobody knows", minutes(1), |scene| {
+            cordoned_as_recorded(scene, &second) && cordoning(scene, &second)
+        })
+        .await?;
+    let left = u32::try_from(all.saturating_sub(2)).unwrap_or(u32::MAX).max(1);
+    stage.say(format!("meanwhile the pool is scaled in to {left}"));
+    stage.world(|world| world.scale("analytics", left, 1))?;
+    stage
+        .until("a drain begins", minutes(1), |scene| {
+            !scene.in_phase(Phase::Draining).is_empty()
+        })
+        .await?;
+    stage.expect("it began before the cordon was answered", |scene| {
+        cordoning(scene, &second)
+    })?;
+    let alone = |scene: &Scene<'_>| {
+        let departing = scene.store.rows().filter(|(_, row)| row.phase.is_departing());
+        let departing: Vec<&str> = departing.map(|(id, _)| id.as_str()).collect();
+        departing == [first.as_str()]
+    };
+    stage.expect(&format!("{first} drains alone"), alone)?;
+    stage
+        .until("the answer arrives", minutes(1), |scene| {
+            !cordoning(scene, &second)
+        })
+        .await?;
+    // Three serve and two are desired: only the drain under way holds the next one back.
+    stage.expect(&format!("{first} still drains alone"), alone)?;
+    if unheard(stage) != unheard_before {
+        return Err(Broken::Expectation(
+            "the answer was not taken when it came".to_owned(),
+        ));
+    }
+    replaced(stage, 2, minutes(40)).await?;
+    let cordons = stage.world(|world| world.kube.log().counts_of("operator").get("PATCH nodes").copied());
+    if cordons == Some(2) {
+        Ok(())
+    } else {
+        Err(Broken::Expectation(format!(
+            "two nodes were cordoned by {} requests",
+            cordons.unwrap_or(0)
+        )))
+    }
 }
 
 async fn node_api_outage(stage: &mut Stage) -> Result<(), Broken> {
