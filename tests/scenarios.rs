@@ -81,6 +81,7 @@ stories! {
     surge_zero = "surge-zero";
     release_rollout = "release-rollout";
     scale_in = "scale-in";
+    template_edited = "template-edited";
     candidate_on_leaving_node = "candidate-on-leaving-node";
     unowned_node = "unowned-node";
     finite_grace = "finite-grace";

@@ -167,6 +167,8 @@ pub enum FailureCause {
     DeadlineExceeded,
     /// Objects of that name exist and are not ours.
     ForeignObject,
+    /// Somebody edited one of its Deployments, so that what would be admitted is not what was asked for.
+    TemplateEdited,
     /// The stored blueprint cannot be rendered.
     BlueprintUnreadable,
     /// The gateway refused it for good.
@@ -186,6 +188,7 @@ impl FailureCause {
             Self::ProcessRestarted => "ProcessRestarted",
             Self::DeadlineExceeded => "DeadlineExceeded",
             Self::ForeignObject => "ForeignObject",
+            Self::TemplateEdited => "TemplateEdited",
             Self::BlueprintUnreadable => "BlueprintUnreadable",
             Self::GatewayRefused => "GatewayRefused",
         }

@@ -21,6 +21,8 @@ pub enum Outdated {
     Release,
     /// Same release, other content.
     Spec,
+    /// Same release and content as recorded, and somebody edited what runs (A11).
+    Edited,
     /// Its stored blueprint cannot be read: it is not moved by a rollout, and is shown.
     Unreadable,
 }

@@ -156,6 +156,9 @@ fn replica_sets(owned: &mut OwnedWorkload, objects: &InstanceObjects, workload: 
         if sets.len() > 1 {
             let detail = format!("its template was edited: ReplicaSets {}", sets.join(", "));
             fault(owned, "TemplateEdited", deployment.name.as_str(), &detail);
+            owned
+                .edited
+                .push(format!("Deployment {}, {detail}", deployment.name));
         }
     }
 }
@@ -292,7 +295,9 @@ mod tests {
         second.uid = "uid-rs-coordinator-2".into();
         workload.replica_sets.push(second);
         workload.deployments[0].generation = 2;
-        assert_eq!(labels(&prove_now(&workload)), ["TemplateEdited"]);
+        let owned = prove_now(&workload);
+        assert_eq!(labels(&owned), ["TemplateEdited"]);
+        assert_eq!(owned.edited.len(), 1);
     }
 
     #[test]
@@ -302,6 +307,7 @@ mod tests {
         workload.deployments[1].replicas = Some(3);
         let owned = prove_now(&workload);
         assert_eq!(owned.faults, []);
+        assert_eq!(owned.edited, Vec::<String>::new());
         assert_eq!(owned.workers_wanted, Some(3));
     }
 

@@ -51,6 +51,9 @@ impl Brain {
         let Some(live) = self.live.get_mut(id) else { return };
         let Some(seen) = live.seen.clone() else { return };
         live.note_health(&seen, now);
+        if let Some(owned) = seen.owned.seen() {
+            live.edited = !owned.edited.is_empty();
+        }
         if let Some(Some(obligations)) = seen.obligations.seen() {
             live.outstanding_work = Some(obligations.outstanding());
         }

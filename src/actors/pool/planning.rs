@@ -274,7 +274,10 @@ fn view(live: &Live, desired: Option<&DesiredPool>, timings: &Timings, now: Dura
         // Without a desired state nothing is behind it.
         outdated: desired.map_or(Outdated::No, |desired| {
             let wanted = &desired.blueprint;
-            outdated(&row.release, &row.spec_digest, &row.blueprint, wanted)
+            match outdated(&row.release, &row.spec_digest, &row.blueprint, wanted) {
+                Outdated::No if live.edited => Outdated::Edited,
+                recorded => recorded,
+            }
         }),
         evidence: evidence_view(live),
         at_risk: live

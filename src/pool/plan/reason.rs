@@ -21,6 +21,8 @@ pub enum Cause {
     Release,
     /// It is of another configuration.
     Configuration,
+    /// Somebody edited what was made of its blueprint.
+    Edited,
 }
 
 impl fmt::Display for Cause {
@@ -30,6 +32,7 @@ impl fmt::Display for Cause {
             Self::Node(Disruption::Deleting) => "a node beneath it is being deleted",
             Self::Release => "it is of another release",
             Self::Configuration => "its configuration is no longer the desired one",
+            Self::Edited => "somebody edited its Deployment, so what runs is not what was validated",
         })
     }
 }

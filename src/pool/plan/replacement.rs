@@ -31,7 +31,7 @@ impl Item<'_> {
     const fn under_evidence(&self) -> bool {
         match self.cause {
             Cause::Node(_) => true,
-            Cause::Release | Cause::Configuration => false,
+            Cause::Release | Cause::Configuration | Cause::Edited => false,
         }
     }
 
@@ -185,6 +185,7 @@ fn item(view: &InstanceView) -> Option<Item<'_>> {
         EvidenceView::None => match view.outdated {
             Outdated::Release => (Cause::Release, view.created_at, None),
             Outdated::Spec => (Cause::Configuration, view.created_at, None),
+            Outdated::Edited => (Cause::Edited, view.created_at, None),
             Outdated::No | Outdated::Unreadable => return None,
         },
     };
@@ -214,7 +215,7 @@ fn urgency(left: &Item<'_>, right: &Item<'_>) -> Ordering {
     let class = |item: &Item<'_>| match item.cause {
         Cause::Node(Disruption::Deleting) => 0,
         Cause::Node(Disruption::Drifted) => 1,
-        Cause::Release | Cause::Configuration => 2,
+        Cause::Release | Cause::Configuration | Cause::Edited => 2,
     };
     // `false` sorts first: a known deadline, then risk.
     class(left)

@@ -142,6 +142,19 @@ impl World {
         self.delete(Resource::TrinoPools, NAMESPACE, pool)
     }
 
+    /// Restarts an instance's workers as `kubectl rollout restart` does: by an annotation in the pod template.
+    pub fn restart_workers(&mut self, instance: &str) -> Result<(), AdminError> {
+        let at = self.now.to_string();
+        let template = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}});
+        let name = format!("{instance}-worker");
+        self.patch(
+            Resource::Deployments,
+            NAMESPACE,
+            &name,
+            &json!({"spec": {"template": template}}),
+        )
+    }
+
     /// A pod is deleted by somebody else.
     pub fn delete_pod(&mut self, pod: &str) -> Result<(), AdminError> {
         self.delete(Resource::Pods, NAMESPACE, pod)

@@ -208,6 +208,15 @@ fn dooms() -> Vec<Doom> {
             FailureCause::ProcessRestarted,
         ),
         (
+            "A11 somebody edited its workers",
+            |story| {
+                if let Reading::Seen(owned) = &mut story.seen.owned {
+                    owned.edited.push("Deployment x-worker".into());
+                }
+            },
+            FailureCause::TemplateEdited,
+        ),
+        (
             "given up before",
             |story| {
                 story.row.failure = Some(CandidateFailure {

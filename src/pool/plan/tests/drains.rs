@@ -41,6 +41,16 @@ fn a_configuration_change_is_not_called_a_release() {
 }
 
 #[test]
+fn a11_an_instance_that_somebody_edited_is_replaced_like_an_outdated_one() {
+    let edited = serving("a").with(|view| view.outdated = Outdated::Edited);
+    let views = vec![edited, serving("b"), serving("c")];
+    assert_eq!(plan(&pool(3, 3, views.clone())).action, create());
+    let made = plan(&pool(3, 3, [views, vec![serving("d")]].concat()));
+    assert_eq!(made.action, drain("a"));
+    insta::assert_snapshot!(made.reason, @"drains a, one of 4 serving: somebody edited its Deployment, so what runs is not what was validated");
+}
+
+#[test]
 fn nothing_planned_is_drained_while_the_pool_is_short() {
     let views = vec![
         serving("a").old_release(),

@@ -50,6 +50,7 @@ fn any_view() -> impl Strategy<Value = InstanceView> {
         Outdated::No,
         Outdated::Release,
         Outdated::Spec,
+        Outdated::Edited,
         Outdated::Unreadable,
     ]);
     let repair_for = proptest::option::weighted(0.2, 0_usize..12);

@@ -1,12 +1,12 @@
 //! What replaces instances: nodes that go, another release, another count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{claim_of, evidence, first_instance, minutes, ordinary, replaced};
 use crate::pool::phase::Phase;
 use crate::sim::kube::Resource;
 use crate::sim::scenario::{Broken, Scenario, Stage};
-use crate::sim::world::World;
+use crate::sim::world::{ADMIN, World};
 
 pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
     Scenario {
@@ -58,6 +58,14 @@ pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
         story: "Given three instances, when two are desired, then one drains, and the floor holds.",
         setup: |setup| setup.world.min_serving = Some(1),
         play: |stage| Box::pin(scale_in(stage)),
+    },
+    Scenario {
+        name: "template-edited",
+        story: "Given somebody who restarts the workers of an instance by its Deployment, then the operator writes \
+                nothing into it, and replaces the instance; no query is lost but those on the workers that went.",
+        // What the restart itself costs is the person's; the story looks at each loss.
+        setup: |setup| setup.losses_are_told = true,
+        play: |stage| Box::pin(template_edited(stage)),
     },
 ];
 
@@ -153,4 +161,41 @@ async fn scale_in(stage: &mut Stage) -> Result<(), Broken> {
     stage.expect("one instance was drained and retired", |scene| {
         scene.in_phase(Phase::Retired).len() == 1
     })
+}
+
+async fn template_edited(stage: &mut Stage) -> Result<(), Broken> {
+    stage.settle().await?;
+    let (instance, _) = first_instance(stage)?;
+    stage.say(format!("somebody restarts the workers of {instance}"));
+    stage.world(|world| world.restart_workers(&instance))?;
+    stage
+        .until("the edited instance is replaced", minutes(20), |scene| {
+            let retired = scene
+                .row(&instance)
+                .is_some_and(|row| row.phase == Phase::Retired);
+            retired && scene.settled()
+        })
+        .await?;
+    stage.expect("it is the only one, and no node was blamed for it", |scene| {
+        scene.in_phase(Phase::Retired).len() == 1 && scene.evidence() == 0
+    })?;
+    let workers = format!("on {instance}-worker-");
+    let others: Vec<String> = stage.world(|world| {
+        let lost = world.traffic.clients.counts().failures;
+        let elsewhere = lost.into_iter().filter(|loss| !loss.text.contains(&workers));
+        elsewhere.map(|loss| loss.text).collect()
+    });
+    stage.expect("no query was lost but on the restarted workers", |_| {
+        others.is_empty()
+    })?;
+    let rewritten: u64 = stage.world(|world| {
+        let log = world.kube.log();
+        let others = log.actors().filter(|actor| *actor != ADMIN);
+        let counts = others.map(|actor| log.counts_of(actor));
+        let of = |counts: &BTreeMap<String, u64>, what: &str| counts.get(what).copied().unwrap_or(0);
+        counts
+            .map(|counts| of(&counts, "PATCH deployments") + of(&counts, "PUT deployments"))
+            .sum()
+    });
+    stage.expect("the operator rewrote no Deployment (A11)", |_| rewritten == 0)
 }
