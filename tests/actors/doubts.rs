@@ -45,11 +45,6 @@ fn in_phase(world: &World, id: &InstanceId) -> Option<MemberPhase> {
     world.lock().members.get(id).map(|member| member.phase)
 }
 
-fn drift_first_node(world: &World, id: &InstanceId) {
-    let node = world.nodes_of(id)[0].clone();
-    world.drift(|name| *name == node);
-}
-
 fn newcomer(process: &Process, known: &[InstanceId]) -> Option<InstanceId> {
     let pool = process.pool("analytics");
     pool.instances.keys().find(|id| !known.contains(id)).cloned()
@@ -63,7 +58,7 @@ async fn l1_a_drain_whose_recovery_request_was_lost_ends_when_its_obligations_en
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
     world.lock().owed = 1;
-    drift_first_node(&world, &victim);
+    world.drift_first_node_of(&victim);
     process
         .until("it drains", minutes(3), |process| {
             process.pool("analytics").instances[&victim].phase == Phase::Draining
@@ -120,7 +115,7 @@ async fn l6_a_candidate_that_hangs_after_its_validation_is_given_up_in_time() {
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "admit", Trouble::Fails);
-    drift_first_node(&world, &victim);
+    world.drift_first_node_of(&victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -148,7 +143,7 @@ async fn l6_a_candidate_that_the_gateway_cannot_reach_is_given_up_in_time() {
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "register", Trouble::Fails);
-    drift_first_node(&world, &victim);
+    world.drift_first_node_of(&victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -174,7 +169,7 @@ async fn s5_a_lost_drain_is_not_sent_again_while_its_replacement_is_doubtful() {
     let known = process.serving("analytics");
     let victim = known[0].clone();
     world.trouble("send", "drain", Trouble::Fails);
-    drift_first_node(&world, &victim);
+    world.drift_first_node_of(&victim);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -227,14 +222,14 @@ async fn held_second_drain() -> (World, Process, InstanceId, InstanceId, Instanc
     let mut known = process.serving("analytics");
     let (first, second) = (known[0].clone(), known[1].clone());
     world.lock().owed = 1;
-    drift_first_node(&world, &first);
+    world.drift_first_node_of(&first);
     process
         .until("the first drains", minutes(3), |process| {
             process.pool("analytics").instances[&first].phase == Phase::Draining
         })
         .await;
     known.push(newcomer(&process, &known).unwrap());
-    drift_first_node(&world, &second);
+    world.drift_first_node_of(&second);
     process
         .until("the second one's replacement serves", minutes(3), |process| {
             process.serving("analytics").len() == 4
@@ -312,7 +307,7 @@ async fn s5_l7_a_member_that_the_gateway_does_not_know_does_not_serve() {
     let pool = process.pool("analytics");
     assert_eq!(pool.plan.label, "NotAtTheGateway", "{:?}", pool.plan);
     assert_eq!(pool.serving, 3, "four rows, one of which serves nobody");
-    drift_first_node(&world, &victim);
+    world.drift_first_node_of(&victim);
     for _ in 0..600 {
         pass(seconds(1)).await;
         assert!(active(&world) >= 3, "{:?}", process.pool("analytics").plan);
@@ -345,7 +340,7 @@ async fn l6_a_departure_in_doubt_does_not_hold_every_other_drain_for_ever() {
     world.calm();
     // The gateway answers for everything but this one.
     world.trouble("gateway", doubtful.as_str(), Trouble::Fails);
-    drift_first_node(&world, &other);
+    world.drift_first_node_of(&other);
     pass(minutes(120)).await;
     let pool = process.pool("analytics");
     assert!(
@@ -364,7 +359,7 @@ async fn s9_a_refused_repetition_does_not_leave_a_member_that_nobody_retires() {
     let process = Process::with_three_serving(&world, &store).await;
     let known = process.serving("analytics");
     world.trouble("send", "register", Trouble::Fails);
-    drift_first_node(&world, &known[0]);
+    world.drift_first_node_of(&known[0]);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -402,7 +397,7 @@ async fn s5_s7_a_refused_repetition_of_a_drain_does_not_let_two_drains_run() {
     let (first, urgent) = (known[0].clone(), known[1].clone());
     world.trouble("send", "drain", Trouble::Fails);
     world.lock().owed = 1;
-    drift_first_node(&world, &first);
+    world.drift_first_node_of(&first);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
@@ -454,13 +449,13 @@ async fn l6_a_drain_that_never_ends_does_not_stop_other_pools() {
         process.serving("analytics")[0].clone(),
     );
     world.lock().owed = 1;
-    drift_first_node(&world, &stuck);
+    world.drift_first_node_of(&stuck);
     process
         .until("it drains", minutes(3), |process| {
             process.pool("adhoc").instances[&stuck].phase == Phase::Draining
         })
         .await;
-    drift_first_node(&world, &other);
+    world.drift_first_node_of(&other);
     pass(minutes(120)).await;
     let pool = process.pool("analytics");
     assert_ne!(
@@ -558,11 +553,11 @@ async fn l6_a_departure_that_is_asked_for_again_and_again_does_not_become_younge
     process.converged("analytics", 3).await;
     let serving = process.serving("analytics");
     world.trouble("send", "drain", Trouble::Fails);
-    drift_first_node(&world, &serving[0]);
+    world.drift_first_node_of(&serving[0]);
     while open_steps(&store).await.is_empty() {
         pass(seconds(1)).await;
     }
-    drift_first_node(&world, &serving[1]);
+    world.drift_first_node_of(&serving[1]);
     let before = world.calls("send");
     pass(seconds(20 * 60 + 30)).await;
     assert!(world.calls("send") > before + 100, "it is sent in every round");

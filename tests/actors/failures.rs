@@ -18,8 +18,7 @@ async fn a_hung_instance_costs_itself_and_nobody_else() {
     world.trouble("workload", serving[0].as_str(), Trouble::Hangs);
     world.trouble("coordinator", serving[0].as_str(), Trouble::Hangs);
     let victim = serving[2].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the other one is replaced", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -50,8 +49,7 @@ async fn l6_a_candidate_whose_nodes_cannot_be_proven_holds_its_own_slot_and_noth
     for node in &free {
         world.trouble("node", node.as_str(), Trouble::Fails);
     }
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the pool says which candidate is stuck", minutes(20), |process| {
             process.pool("analytics").plan.label == "CandidateStuck"
@@ -122,8 +120,7 @@ async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
     let serving = process.serving("analytics");
     world.trouble("workload", serving[0].as_str(), Trouble::Panics);
     let victim = serving[1].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the other one is replaced", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -149,8 +146,7 @@ async fn o01_a_process_that_dies_at_any_moment_resumes_the_same_replacement() {
     let store = world::store();
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     // Killed again and again, each time a little later than the last.
     for round in 0_u64..40 {
         pass(std::time::Duration::from_millis(37 * (round % 9) + 211)).await;
@@ -206,8 +202,7 @@ async fn r04_while_the_store_takes_no_write_nothing_is_done_that_needs_one() {
     let mut process = Process::on(ports, world::settings("b")).await;
     process.converged("analytics", 3).await;
     faulty.set_read_only(true);
-    let node = world.nodes_of(&process.serving("analytics")[0])[0].clone();
-    world.drift(|name| *name == node);
+    let node = world.drift_first_node_of(&process.serving("analytics")[0]);
     world.lock().pods[0].do_not_disrupt = None;
     pass(minutes(1)).await;
     assert_eq!(
@@ -252,9 +247,8 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
         .await;
     assert!(process.pool("adhoc").restarts.is_none());
     panicking.panic_on("");
-    let node = world.nodes_of(&process.serving("analytics")[0])[0].clone();
     let victim = process.serving("analytics")[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(8), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

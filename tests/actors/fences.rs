@@ -137,8 +137,7 @@ async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_anot
     world.calm();
     let mut serving = process.serving("analytics").into_iter();
     let other = serving.find(|id| *id != doubtful).unwrap();
-    let node = world.nodes_of(&other)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&other);
     process
         .until("the replacement serves", minutes(5), |process| {
             process.serving("analytics").len() == 4
@@ -168,8 +167,7 @@ async fn s8_a_request_that_meets_our_own_raise_is_decided_again_and_the_term_goe
     let (doubtful, leaving) = (serving[0].clone(), serving[1].clone());
     // One drains for its node, with a query that takes its time.
     world.lock().owed = 1;
-    let node = world.nodes_of(&leaving)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&leaving);
     process
         .until("it drains", minutes(3), |process| {
             process.pool("analytics").instances[&leaving].phase == Phase::Draining
@@ -255,8 +253,7 @@ async fn s8_a_commit_refused_by_our_own_raise_comes_again_under_the_new_epoch() 
         pass(std::time::Duration::from_millis(100)).await;
     }
     // What is recorded next is sent under the epoch that this process still believes in.
-    let node = world.nodes_of(&doubtful)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&doubtful);
     process
         .until("the drifted one is replaced", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&doubtful)
@@ -323,8 +320,7 @@ async fn s8_a_superseded_leader_never_raises_itself_above_its_successor() {
 async fn with_a_drain_to_send(world: &World, store: &Arc<MemoryStore>) -> (Process, InstanceId) {
     let mut process = Process::with_three_serving(world, store).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the replacement serves", minutes(5), |process| {
             process.serving("analytics").len() == 4

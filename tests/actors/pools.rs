@@ -28,8 +28,7 @@ async fn s11_an_invalid_edit_holds_its_own_pool_and_replacement_goes_on_in_it() 
         })
         .await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -80,8 +79,7 @@ async fn s11_a_spec_that_the_store_cannot_hold_holds_its_pool_and_replacement_go
         )
         .await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -136,11 +134,9 @@ async fn the_process_wide_budget_lets_pools_replace_one_after_the_other_without_
         .iter()
         .map(|name| process.serving(name)[0].clone())
         .collect();
-    let nodes: Vec<_> = victims
-        .iter()
-        .map(|victim| world.nodes_of(victim)[0].clone())
-        .collect();
-    world.drift(|name| nodes.contains(name));
+    for victim in &victims {
+        world.drift_first_node_of(victim);
+    }
     pass(seconds(60)).await;
     let ticks = process.status().tick.get();
     pass(seconds(60)).await;
@@ -214,8 +210,7 @@ async fn l6_a_member_that_the_gateway_does_not_hold_takes_no_place_in_the_budget
         })
         .await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the other pool replaces its own", minutes(10), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

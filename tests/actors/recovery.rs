@@ -25,9 +25,8 @@ async fn w20_a_replacement_takes_few_ticks_since_steps_follow_each_other_at_once
     let world = World::default();
     let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
     let begun = tokio::time::Instant::now();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -95,12 +94,11 @@ async fn o05_a_planned_candidate_that_is_pending_does_not_keep_a_repair_waiting(
     let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
     process.converged("analytics", 3).await;
     let serving = process.serving("analytics");
-    let nodes = world.nodes_of(&serving[0]);
     // No room: every node is full, and the planned candidate waits for one.
     for node in world.lock().nodes.values_mut() {
         node.unschedulable = true;
     }
-    world.drift(|name| *name == nodes[0]);
+    world.drift_first_node_of(&serving[0]);
     process
         .until("the planned candidate is pending", minutes(1), |process| {
             let pool = process.pool("analytics");
@@ -124,10 +122,9 @@ async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
     let store = world::store();
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
     // A query that never ends.
     world.lock().owed = 1;
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("it drains", minutes(3), |process| {
             let pool = process.pool("analytics");
@@ -180,8 +177,7 @@ async fn s1_what_is_left_of_a_terminal_row_is_recorded_and_deleted_and_a_strange
             .cloned()
             .unwrap()
     };
-    let node = world.nodes_of(&victim)[0].clone();
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

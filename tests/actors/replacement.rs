@@ -34,9 +34,7 @@ async fn a_drifted_node_is_observed_persisted_cordoned_and_its_instance_surged_a
     let store = world::store();
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-
-    world.drift(|name| *name == node);
+    let node = world.drift_first_node_of(&victim);
     process
         .until("the evidence is durable", seconds(30), |process| {
             let pool = process.pool("analytics");
@@ -84,8 +82,7 @@ async fn k07_a_claim_that_lingers_after_its_instance_is_gone_causes_nothing_more
     let world = World::default();
     let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
-    let nodes = world.nodes_of(&victim);
-    world.drift(|name| *name == nodes[0]);
+    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)
@@ -112,8 +109,7 @@ async fn with_no_surge_the_instance_stays_and_the_reason_says_why() {
     let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
     process.converged("analytics", 3).await;
     let victim = process.serving("analytics")[0].clone();
-    let nodes = world.nodes_of(&victim);
-    world.drift(|name| *name == nodes[0]);
+    world.drift_first_node_of(&victim);
     process
         .until("the reason is named", minutes(1), |process| {
             process.pool("analytics").plan.label == "SurgeZero"
@@ -187,10 +183,8 @@ async fn k09_a_failing_claim_list_stops_cordons_and_evidence_and_nothing_else() 
     // Candidates go here, so that none of them meets the drifted node, which named reads would show.
     world.add_nodes("a-new", 30);
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-
     world.trouble("claims", "", Trouble::Fails);
-    world.drift(|name| *name == node);
+    world.drift_first_node_of(&victim);
     // Somebody takes a protection away, and the release moves on.
     world.lock().pods[0].do_not_disrupt = None;
     if let Some(pool) = world.lock().pools.get_mut("analytics") {
@@ -223,10 +217,8 @@ async fn w01c_a_gateway_outage_stops_neither_evidence_nor_protection_nor_cordons
     let world = World::default();
     let mut process = Process::with_three_serving(&world, &world::store()).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
-
     world.trouble("gateway", "", Trouble::Hangs);
-    world.drift(|name| *name == node);
+    let node = world.drift_first_node_of(&victim);
     world.lock().pods[4].do_not_disrupt = Some("5m".into());
     process
         .until("the evidence is durable", minutes(1), |process| {
@@ -318,13 +310,12 @@ async fn k02_a_leaving_node_of_finite_grace_is_cordoned_like_any_other() {
     let store = world::store();
     let mut process = Process::with_three_serving(&world, &store).await;
     let victim = process.serving("analytics")[0].clone();
-    let node = world.nodes_of(&victim)[0].clone();
+    let node = world.drift_first_node_of(&victim);
     for claim in world.lock().claims.values_mut() {
         if claim.node.as_ref() == Some(&node) {
             claim.grace = Grace::Finite(minutes(10));
         }
     }
-    world.drift(|name| *name == node);
     process
         .until("its instance is replaced", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

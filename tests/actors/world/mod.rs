@@ -184,6 +184,13 @@ impl World {
         }
     }
 
+    /// Karpenter finds that of the node of this instance's first pod, which is the one returned.
+    pub fn drift_first_node_of(&self, instance: &InstanceId) -> NodeName {
+        let node = self.nodes_of(instance)[0].clone();
+        self.drift(|name| *name == node);
+        node
+    }
+
     /// Nodes of an instance's pods.
     pub fn nodes_of(&self, instance: &InstanceId) -> Vec<NodeName> {
         let inner = self.lock();
