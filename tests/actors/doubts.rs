@@ -4,33 +4,16 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use trino_pool_operator::gateway::model::{Controller, MemberPhase, RefusalCode};
+use trino_pool_operator::gateway::model::{MemberPhase, RefusalCode};
 use trino_pool_operator::gateway::port::{Gateway, Outcome};
-use trino_pool_operator::pool::ids::{InstanceId, OperationId, PoolId, RoutingGroup};
+use trino_pool_operator::pool::ids::InstanceId;
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::pool::step::WaitReason;
-use trino_pool_operator::store::memory::MemoryStore;
-use trino_pool_operator::store::port::{JournalStep, Recovery, Store};
+use trino_pool_operator::store::port::Store;
 
+use crate::world::journal::{leader, lost_request, open_steps, order_recovery};
 use crate::world::{self, Trouble, World};
-use crate::{Process, minutes, pass, seconds};
-
-fn pool_id() -> PoolId {
-    PoolId::new("trino/analytics")
-}
-
-async fn open_steps(store: &MemoryStore) -> Vec<JournalStep> {
-    store.load(&pool_id()).await.unwrap().open_steps
-}
-
-async fn leader(store: &MemoryStore) -> Controller {
-    let row = store.load(&pool_id()).await.unwrap().pool;
-    Controller {
-        pool: RoutingGroup::new("analytics"),
-        epoch: row.epoch,
-        owner: row.owner,
-    }
-}
+use crate::{Process, eventually, minutes, pass, seconds};
 
 fn active(world: &World) -> usize {
     let inner = world.lock();
@@ -65,25 +48,9 @@ async fn l1_a_drain_whose_recovery_request_was_lost_ends_when_its_obligations_en
         })
         .await;
     let row = store.instance(&victim).await.unwrap().unwrap();
-    let (member, registered) = (row.member.unwrap(), row.process.unwrap());
     world.trouble("send", "suspect", Trouble::Fails);
-    let recovery = Recovery {
-        operation: OperationId::new("ticket-7"),
-        instance: victim.clone(),
-        expected_generation: member.generation,
-        incarnation: member.incarnation,
-        pod_uid: registered.pod,
-        boot_id: registered.boot,
-        node_id: registered.node,
-        coordinator_id: registered.coordinator,
-        requested_by: "somebody".into(),
-        reason: "leaked".into(),
-        created_at: process.ports.clock.now(),
-    };
-    store.request_recovery(&row.pool, 2, &recovery).await.unwrap();
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    order_recovery(&store, row, "leaked", process.ports.clock.now()).await;
+    lost_request(&store, "suspect").await;
     // The query ends by itself; everything answers again; the lost request never arrives.
     world.lock().owed = 0;
     world.calm();
@@ -116,9 +83,7 @@ async fn l6_a_candidate_that_hangs_after_its_validation_is_given_up_in_time() {
     let victim = known[0].clone();
     world.trouble("send", "admit", Trouble::Fails);
     world.drift_first_node_of(&victim);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    lost_request(&store, "admit").await;
     let candidate = newcomer(&process, &known).unwrap();
     // Only this one hangs: neither we nor the gateway get an answer from it. Any other would be admitted.
     world.calm();
@@ -144,9 +109,7 @@ async fn l6_a_candidate_that_the_gateway_cannot_reach_is_given_up_in_time() {
     let victim = known[0].clone();
     world.trouble("send", "register", Trouble::Fails);
     world.drift_first_node_of(&victim);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    lost_request(&store, "register").await;
     let candidate = newcomer(&process, &known).unwrap();
     world.calm();
     world.trouble("send", &format!("register {candidate}"), Trouble::Fails);
@@ -170,9 +133,7 @@ async fn s5_a_lost_drain_is_not_sent_again_while_its_replacement_is_doubtful() {
     let victim = known[0].clone();
     world.trouble("send", "drain", Trouble::Fails);
     world.drift_first_node_of(&victim);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    lost_request(&store, "drain").await;
     let replacement = newcomer(&process, &known).unwrap();
     assert_eq!(in_phase(&world, &victim), Some(MemberPhase::Active));
     // The replacement goes dark: 45 s of bad readings, more than a quarter of suspectAfter.
@@ -334,9 +295,7 @@ async fn l6_a_departure_in_doubt_does_not_hold_every_other_drain_for_ever() {
     let other = process.serving("analytics")[1].clone();
     world.trouble("send", "suspect", Trouble::Fails);
     world.trouble("coordinator", doubtful.as_str(), Trouble::Fails);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    lost_request(&store, "suspect").await;
     world.calm();
     // The gateway answers for everything but this one.
     world.trouble("gateway", doubtful.as_str(), Trouble::Fails);
@@ -360,10 +319,7 @@ async fn s9_a_refused_repetition_does_not_leave_a_member_that_nobody_retires() {
     let known = process.serving("analytics");
     world.trouble("send", "register", Trouble::Fails);
     world.drift_first_node_of(&known[0]);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
-    let late = open_steps(&store).await.remove(0).request;
+    let late = lost_request(&store, "register").await;
     let sender = leader(&store).await;
     let candidate = newcomer(&process, &known).unwrap();
     world.lock().refuse = Some((format!("register {candidate}"), RefusalCode::SurgeBudget));
@@ -398,10 +354,7 @@ async fn s5_s7_a_refused_repetition_of_a_drain_does_not_let_two_drains_run() {
     world.trouble("send", "drain", Trouble::Fails);
     world.lock().owed = 1;
     world.drift_first_node_of(&first);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
-    let late = open_steps(&store).await.remove(0).request;
+    let late = lost_request(&store, "drain").await;
     let sender = leader(&store).await;
     world.lock().refuse = Some((format!("drain {first}"), RefusalCode::ServingFloor));
     world.calm();
@@ -510,10 +463,7 @@ async fn s9_a_wall_clock_that_steps_back_does_not_let_an_old_look_pass_for_one_b
     let doubtful = process.serving("analytics")[0].clone();
     world.trouble("send", "suspect", Trouble::Fails);
     world.trouble("coordinator", doubtful.as_str(), Trouble::Fails);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
-    let late = open_steps(&store).await.remove(0).request;
+    let late = lost_request(&store, "suspect").await;
     let old = leader(&store).await;
     world.calm();
     world.trouble("gateway", "configure", Trouble::Fails);
@@ -522,9 +472,9 @@ async fn s9_a_wall_clock_that_steps_back_does_not_let_an_old_look_pass_for_one_b
     world.trouble("gateway", "configure", Trouble::Late(2));
     world.trouble("workload", doubtful.as_str(), Trouble::Late(3));
     let before = world.calls("workload");
-    while world.calls("workload") == before {
-        pass(std::time::Duration::from_millis(50)).await;
-    }
+    let looked = async || (world.calls("workload") > before).then_some(());
+    let round = std::time::Duration::from_millis(50);
+    eventually("nobody looked at a workload", 600, round, looked).await;
     // The look has read the member; the gateway has not accepted the epoch yet.
     pass(seconds(1)).await;
     let landed = world.send(&old, &late).await;
@@ -554,9 +504,7 @@ async fn l6_a_departure_that_is_asked_for_again_and_again_does_not_become_younge
     let serving = process.serving("analytics");
     world.trouble("send", "drain", Trouble::Fails);
     world.drift_first_node_of(&serving[0]);
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
+    lost_request(&store, "drain").await;
     world.drift_first_node_of(&serving[1]);
     let before = world.calls("send");
     pass(seconds(20 * 60 + 30)).await;

@@ -3,38 +3,17 @@
 use std::sync::Arc;
 
 use trino_pool_operator::actors::Ports;
-use trino_pool_operator::gateway::model::{Controller, MemberPhase, RefusalCode};
+use trino_pool_operator::gateway::model::{MemberPhase, RefusalCode};
 use trino_pool_operator::gateway::port::{Gateway, Outcome};
-use trino_pool_operator::pool::ids::{Epoch, InstanceId, PoolId, RoutingGroup};
+use trino_pool_operator::pool::ids::{Epoch, InstanceId};
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::memory::MemoryStore;
-use trino_pool_operator::store::port::{JournalStep, Store};
+use trino_pool_operator::store::port::Store;
 
+use crate::world::journal::{leader, lost_request, open_steps, pool_id, stored_epoch};
 use crate::world::readonly::ReadOnlyStore;
 use crate::world::{self, Trouble, World};
-use crate::{Process, minutes, pass, seconds};
-
-fn pool_id() -> PoolId {
-    PoolId::new("trino/analytics")
-}
-
-async fn open_steps(store: &MemoryStore) -> Vec<JournalStep> {
-    store.load(&pool_id()).await.unwrap().open_steps
-}
-
-async fn stored_epoch(store: &MemoryStore) -> Epoch {
-    store.load(&pool_id()).await.unwrap().pool.epoch
-}
-
-/// Who leads now, as the gateway is told.
-async fn leader(store: &MemoryStore) -> Controller {
-    let row = store.load(&pool_id()).await.unwrap().pool;
-    Controller {
-        pool: RoutingGroup::new("analytics"),
-        epoch: row.epoch,
-        owner: row.owner,
-    }
-}
+use crate::{Process, eventually, minutes, pass, seconds};
 
 fn drained(world: &World) -> usize {
     let log = world.lock().log.clone();
@@ -60,13 +39,7 @@ async fn with_a_lost_suspicion(
 async fn lose_suspicion(world: &World, store: &Arc<MemoryStore>, doubtful: &InstanceId) {
     world.trouble("send", "suspect", Trouble::Fails);
     world.trouble("coordinator", doubtful.as_str(), Trouble::Fails);
-    for _ in 0..600 {
-        if !open_steps(store).await.is_empty() {
-            return;
-        }
-        pass(seconds(1)).await;
-    }
-    panic!("SUSPECT was never sent");
+    lost_request(store, "suspect").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,9 +222,9 @@ async fn s8_a_commit_refused_by_our_own_raise_comes_again_under_the_new_epoch() 
     let epoch = stored_epoch(&store).await;
     faulty.set_loses_acquires(true);
     world.calm();
-    while stored_epoch(&store).await == epoch {
-        pass(std::time::Duration::from_millis(100)).await;
-    }
+    let raised = async || (stored_epoch(&store).await != epoch).then_some(());
+    let round = std::time::Duration::from_millis(100);
+    eventually("the epoch was never raised", 600, round, raised).await;
     // What is recorded next is sent under the epoch that this process still believes in.
     world.drift_first_node_of(&doubtful);
     process
@@ -334,10 +307,7 @@ async fn s9_a_refused_repetition_whose_first_copy_lands_before_the_fence_is_foll
     let (world, store) = (World::default(), world::store());
     world.trouble("send", "drain", Trouble::Fails);
     let (mut process, victim) = with_a_drain_to_send(&world, &store).await;
-    while open_steps(&store).await.is_empty() {
-        pass(seconds(1)).await;
-    }
-    let late = open_steps(&store).await.remove(0).request;
+    let late = lost_request(&store, "drain").await;
     let old = leader(&store).await;
     // What is sent again is refused, and the gateway cannot be told a higher epoch.
     world.lock().refuse = Some((format!("drain {victim}"), RefusalCode::ServingFloor));

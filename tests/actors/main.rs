@@ -100,3 +100,15 @@ const fn minutes(count: u64) -> Duration {
 async fn pass(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
+
+/// Looks before each of at most so many rounds, and lets the round pass when there is nothing to see yet; fails when
+/// there never is, and says what did not happen.
+async fn eventually<T>(never: &str, rounds: u32, round: Duration, look: impl AsyncFn() -> Option<T>) -> T {
+    for _ in 0..rounds {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        pass(round).await;
+    }
+    panic!("{never}, in {rounds} rounds of {round:?}");
+}

@@ -1,10 +1,11 @@
 //! Answers that were lost, processes that died, people who decide.
 
 use trino_pool_operator::gateway::model::MemberPhase;
-use trino_pool_operator::pool::ids::{InstanceId, ObjectName, ObjectUid, OperationId};
+use trino_pool_operator::pool::ids::{InstanceId, ObjectName, ObjectUid};
 use trino_pool_operator::pool::phase::Phase;
-use trino_pool_operator::store::port::{Recovery, Store};
+use trino_pool_operator::store::port::Store;
 
+use crate::world::journal::order_recovery;
 use crate::world::{self, Trouble, World};
 use crate::{Process, minutes, pass, seconds};
 
@@ -138,21 +139,7 @@ async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
     world.trouble("node", "", Trouble::Fails);
     world.trouble("claims", "", Trouble::Fails);
     kill_coordinator(&world, &victim);
-    let (member, registered) = (row.member.unwrap(), row.process.unwrap());
-    let recovery = Recovery {
-        operation: OperationId::new("ticket-7"),
-        instance: victim.clone(),
-        expected_generation: member.generation,
-        incarnation: member.incarnation,
-        pod_uid: registered.pod,
-        boot_id: registered.boot,
-        node_id: registered.node,
-        coordinator_id: registered.coordinator,
-        requested_by: "somebody".into(),
-        reason: "its node burned".into(),
-        created_at: process.ports.clock.now(),
-    };
-    store.request_recovery(&row.pool, 2, &recovery).await.unwrap();
+    order_recovery(&store, row, "its node burned", process.ports.clock.now()).await;
     process
         .until("it is gone", minutes(5), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

@@ -4,6 +4,7 @@
 mod cluster;
 mod coordinator;
 mod gateway;
+pub mod journal;
 pub mod readonly;
 
 use std::collections::BTreeMap;
