@@ -6,13 +6,14 @@ use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::pool::step::WaitReason;
 use trino_pool_operator::store::port::Store;
 
+use crate::given::{given_a_pool_and_machines, given_three_serving};
+use crate::world::readonly::ReadOnlyStore;
 use crate::world::{self, Trouble, World};
 use crate::{Process, minutes, pass, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_instance_costs_itself_and_nobody_else() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let serving = process.serving("analytics");
     // The first to be asked hangs in everything; another one's node drifts.
     world.trouble("workload", serving[0].as_str(), Trouble::Hangs);
@@ -29,9 +30,7 @@ async fn a_hung_instance_costs_itself_and_nobody_else() {
 
 #[tokio::test(start_paused = true)]
 async fn l6_a_candidate_whose_nodes_cannot_be_proven_holds_its_own_slot_and_nothing_else() {
-    let world = World::default();
-    let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, store, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     // What is left of the machines answers nothing about itself, for as long as it takes.
     let taken: Vec<_> = process
@@ -99,11 +98,9 @@ async fn l6_a_candidate_whose_nodes_cannot_be_proven_holds_its_own_slot_and_noth
 
 #[tokio::test(start_paused = true)]
 async fn an_effect_that_never_ends_is_given_up_and_its_executor_replaced() {
-    let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     world.trouble("create", "", Trouble::Hangs);
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
     process
         .until("a hung instance is counted", minutes(3), |process| {
             process.status().counts.instances_hung > 0
@@ -115,8 +112,7 @@ async fn an_effect_that_never_ends_is_given_up_and_its_executor_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let serving = process.serving("analytics");
     world.trouble("workload", serving[0].as_str(), Trouble::Panics);
     let victim = serving[1].clone();
@@ -142,9 +138,7 @@ async fn r07_a_panicking_instance_is_replaced_counted_and_costs_nobody_else() {
 
 #[tokio::test(start_paused = true)]
 async fn o01_a_process_that_dies_at_any_moment_resumes_the_same_replacement() {
-    let world = World::default();
-    let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, store, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     world.drift_first_node_of(&victim);
     // Killed again and again, each time a little later than the last.
@@ -169,14 +163,12 @@ async fn o01_a_process_that_dies_at_any_moment_resumes_the_same_replacement() {
 
 #[tokio::test(start_paused = true)]
 async fn ticks_that_find_the_round_running_are_coalesced() {
-    let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     let settings = Settings {
         tick: seconds(1),
         ..world::settings("a")
     };
-    let mut process = Process::start(&world, &world::store(), settings).await;
+    let mut process = Process::start(&world, &store, settings).await;
     process.converged("analytics", 3).await;
     // Every look takes the whole budget of four seconds.
     world.trouble("workload", "", Trouble::Hangs);
@@ -189,16 +181,10 @@ async fn ticks_that_find_the_round_running_are_coalesced() {
 
 #[tokio::test(start_paused = true)]
 async fn r04_while_the_store_takes_no_write_nothing_is_done_that_needs_one() {
-    let world = World::default();
-    let store = world::store();
-    let process = Process::with_three_serving(&world, &store).await;
+    let (world, store, process) = given_three_serving().await;
     process.handle.crash().await;
 
-    let faulty = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
-    let ports = trino_pool_operator::actors::Ports {
-        store: faulty.clone(),
-        ..world::ports(&world, &store)
-    };
+    let (faulty, ports) = ReadOnlyStore::ports(&world, &store);
     let mut process = Process::on(ports, world::settings("b")).await;
     process.converged("analytics", 3).await;
     faulty.set_read_only(true);
@@ -228,11 +214,7 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
     world.add_pool("analytics", |_| {});
     world.add_pool("adhoc", |_| {});
     world.add_nodes("old", 24);
-    let panicking = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
-    let ports = trino_pool_operator::actors::Ports {
-        store: panicking.clone(),
-        ..world::ports(&world, &store)
-    };
+    let (panicking, ports) = ReadOnlyStore::ports(&world, &store);
     let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     process.converged("adhoc", 3).await;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use trino_pool_operator::actors::Ports;
 use trino_pool_operator::gateway::model::{MemberPhase, RefusalCode};
 use trino_pool_operator::gateway::port::{Gateway, Outcome};
 use trino_pool_operator::pool::ids::{Epoch, InstanceId};
@@ -10,42 +9,35 @@ use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::memory::MemoryStore;
 use trino_pool_operator::store::port::Store;
 
+use crate::given::{given_a_pool_and_machines, given_three_serving, lose_suspicion};
 use crate::world::journal::{leader, lost_request, open_steps, pool_id, stored_epoch};
 use crate::world::readonly::ReadOnlyStore;
 use crate::world::{self, Trouble, World};
 use crate::{Process, eventually, minutes, pass, seconds};
 
-fn drained(world: &World) -> usize {
-    let log = world.lock().log.clone();
-    log.iter().filter(|line| line.starts_with("drain ")).count()
+/// Three members serve, and the request that tells the gateway that the first one is SUSPECT is lost on its way.
+async fn given_a_lost_suspicion() -> (World, Arc<MemoryStore>, Process, InstanceId) {
+    let (world, store, process) = given_three_serving().await;
+    let doubtful = process.serving("analytics")[0].clone();
+    lose_suspicion(&world, &store, &doubtful).await;
+    (world, store, process, doubtful)
 }
 
-/// Three members serve; the first one's coordinator fails until it is told SUSPECT, and that request is
-/// lost on its way. Nothing has been taken back yet.
-async fn with_a_lost_suspicion(
-    world: &World,
-    store: &Arc<MemoryStore>,
-    ports: Ports,
-) -> (Process, InstanceId) {
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+/// The same, before a store that can be made to misbehave.
+async fn given_a_lost_suspicion_and_a_faulty_store()
+-> (World, Arc<MemoryStore>, Arc<ReadOnlyStore>, Process, InstanceId) {
+    let (world, store) = given_a_pool_and_machines();
+    let (faulty, ports) = ReadOnlyStore::ports(&world, &store);
     let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     let doubtful = process.serving("analytics")[0].clone();
-    lose_suspicion(world, store, &doubtful).await;
-    (process, doubtful)
-}
-
-async fn lose_suspicion(world: &World, store: &Arc<MemoryStore>, doubtful: &InstanceId) {
-    world.trouble("send", "suspect", Trouble::Fails);
-    world.trouble("coordinator", doubtful.as_str(), Trouble::Fails);
-    lost_request(store, "suspect").await;
+    lose_suspicion(&world, &store, &doubtful).await;
+    (world, store, faulty, process, doubtful)
 }
 
 #[tokio::test(start_paused = true)]
 async fn s9_a_suspicion_that_is_no_longer_wanted_stays_open_until_its_fence_is_accepted() {
-    let (world, store) = (World::default(), world::store());
-    let (process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let (world, store, process, doubtful) = given_a_lost_suspicion().await;
     let late = open_steps(&store).await.remove(0).request;
     let old = leader(&store).await;
     // It is well again, and the gateway cannot be told a higher epoch: the lost request may still arrive.
@@ -82,8 +74,7 @@ async fn s9_a_suspicion_that_is_no_longer_wanted_stays_open_until_its_fence_is_a
 
 #[tokio::test(start_paused = true)]
 async fn s9_a_suspicion_that_lands_before_its_fence_is_adopted() {
-    let (world, store) = (World::default(), world::store());
-    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let (world, store, mut process, doubtful) = given_a_lost_suspicion().await;
     let late = open_steps(&store).await.remove(0).request;
     let old = leader(&store).await;
     world.calm();
@@ -102,9 +93,7 @@ async fn s9_a_suspicion_that_lands_before_its_fence_is_adopted() {
 
 #[tokio::test(start_paused = true)]
 async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_another_drain() {
-    let (world, store) = (World::default(), world::store());
-    let (faulty, ports) = losing(&world, &store);
-    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    let (world, store, faulty, mut process, doubtful) = given_a_lost_suspicion_and_a_faulty_store().await;
     // It is well again, and the epoch cannot be raised: everything else goes on under the old one.
     faulty.set_hears_acquires(false);
     world.calm();
@@ -117,7 +106,7 @@ async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_anot
         })
         .await;
     pass(minutes(3)).await;
-    assert_eq!(drained(&world), 0, "{:#?}", process.pool("analytics").plan);
+    assert_eq!(world.logged("drain"), 0, "{:#?}", process.pool("analytics").plan);
     assert_eq!(open_steps(&store).await.len(), 1);
     faulty.set_hears_acquires(true);
     process
@@ -134,18 +123,13 @@ async fn s5_s7_a_member_whose_suspicion_is_in_doubt_neither_serves_nor_lets_anot
 
 #[tokio::test(start_paused = true)]
 async fn s8_a_request_that_meets_our_own_raise_is_decided_again_and_the_term_goes_on() {
-    let (world, store) = (World::default(), world::store());
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, store, mut process) = given_three_serving().await;
     let serving = process.serving("analytics");
     let (doubtful, leaving) = (serving[0].clone(), serving[1].clone());
     // One drains for its node, with a query that takes its time.
     world.lock().owed = 1;
     world.drift_first_node_of(&leaving);
-    process
-        .until("it drains", minutes(3), |process| {
-            process.pool("analytics").instances[&leaving].phase == Phase::Draining
-        })
-        .await;
+    process.draining("analytics", &leaving).await;
     lose_suspicion(&world, &store, &doubtful).await;
     let epoch = stored_epoch(&store).await;
     // Its seal is on its way for long; meanwhile the other one is well again, and its suspicion is fenced.
@@ -182,20 +166,9 @@ async fn s8_a_request_that_meets_our_own_raise_is_decided_again_and_the_term_goe
     );
 }
 
-fn losing(world: &World, store: &Arc<MemoryStore>) -> (Arc<ReadOnlyStore>, Ports) {
-    let faulty = Arc::new(ReadOnlyStore::new(store.clone()));
-    let ports = Ports {
-        store: faulty.clone(),
-        ..world::ports(world, store)
-    };
-    (faulty, ports)
-}
-
 #[tokio::test(start_paused = true)]
 async fn s8_a_raise_that_landed_without_an_answer_is_recognised_and_the_term_goes_on() {
-    let (world, store) = (World::default(), world::store());
-    let (faulty, ports) = losing(&world, &store);
-    let (process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    let (world, store, faulty, process, doubtful) = given_a_lost_suspicion_and_a_faulty_store().await;
     let epoch = stored_epoch(&store).await;
     faulty.set_loses_acquires(true);
     world.calm();
@@ -216,9 +189,7 @@ async fn s8_a_raise_that_landed_without_an_answer_is_recognised_and_the_term_goe
 
 #[tokio::test(start_paused = true)]
 async fn s8_a_commit_refused_by_our_own_raise_comes_again_under_the_new_epoch() {
-    let (world, store) = (World::default(), world::store());
-    let (faulty, ports) = losing(&world, &store);
-    let (mut process, doubtful) = with_a_lost_suspicion(&world, &store, ports).await;
+    let (world, store, faulty, mut process, doubtful) = given_a_lost_suspicion_and_a_faulty_store().await;
     let epoch = stored_epoch(&store).await;
     faulty.set_loses_acquires(true);
     world.calm();
@@ -238,11 +209,9 @@ async fn s8_a_commit_refused_by_our_own_raise_comes_again_under_the_new_epoch() 
 
 #[tokio::test(start_paused = true)]
 async fn s8_authority_that_was_taken_without_an_answer_is_found_again() {
-    let (world, store) = (World::default(), world::store());
-    let (faulty, ports) = losing(&world, &store);
+    let (world, store) = given_a_pool_and_machines();
+    let (faulty, ports) = ReadOnlyStore::ports(&world, &store);
     faulty.set_loses_acquires(true);
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
     let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     assert_eq!(stored_epoch(&store).await, Epoch::new(1));
@@ -250,8 +219,7 @@ async fn s8_authority_that_was_taken_without_an_answer_is_found_again() {
 
 #[tokio::test(start_paused = true)]
 async fn s8_w01b_a_configuration_that_landed_without_an_answer_is_recognised() {
-    let (world, store) = (World::default(), world::store());
-    let (process, _) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let (world, store, process, _) = given_a_lost_suspicion().await;
     let epoch = stored_epoch(&store).await;
     world.calm();
     // The gateway holds our higher epoch, and nobody told us so.
@@ -270,8 +238,7 @@ async fn s8_w01b_a_configuration_that_landed_without_an_answer_is_recognised() {
 
 #[tokio::test(start_paused = true)]
 async fn s8_a_superseded_leader_never_raises_itself_above_its_successor() {
-    let (world, store) = (World::default(), world::store());
-    let (mut process, _) = with_a_lost_suspicion(&world, &store, world::ports(&world, &store)).await;
+    let (world, store, mut process, _) = given_a_lost_suspicion().await;
     let successor = store
         .acquire(&pool_id(), &"successor".into(), Epoch::default())
         .await
@@ -289,9 +256,11 @@ async fn s8_a_superseded_leader_never_raises_itself_above_its_successor() {
     assert_eq!((row.epoch, row.owner), (successor.epoch, successor.owner));
 }
 
-/// Three serve, one of them on a drifted node, and its replacement as well: only its drain is left to be sent.
-async fn with_a_drain_to_send(world: &World, store: &Arc<MemoryStore>) -> (Process, InstanceId) {
-    let mut process = Process::with_three_serving(world, store).await;
+/// Three serve, one of them on a drifted node, and its replacement as well: only its drain is left to be sent, and
+/// that is lost on its way.
+async fn given_a_drain_that_gets_lost() -> (World, Arc<MemoryStore>, Process, InstanceId) {
+    let (world, store, mut process) = given_three_serving().await;
+    world.trouble("send", "drain", Trouble::Fails);
     let victim = process.serving("analytics")[0].clone();
     world.drift_first_node_of(&victim);
     process
@@ -299,14 +268,12 @@ async fn with_a_drain_to_send(world: &World, store: &Arc<MemoryStore>) -> (Proce
             process.serving("analytics").len() == 4
         })
         .await;
-    (process, victim)
+    (world, store, process, victim)
 }
 
 #[tokio::test(start_paused = true)]
 async fn s9_a_refused_repetition_whose_first_copy_lands_before_the_fence_is_followed() {
-    let (world, store) = (World::default(), world::store());
-    world.trouble("send", "drain", Trouble::Fails);
-    let (mut process, victim) = with_a_drain_to_send(&world, &store).await;
+    let (world, store, mut process, victim) = given_a_drain_that_gets_lost().await;
     let late = lost_request(&store, "drain").await;
     let old = leader(&store).await;
     // What is sent again is refused, and the gateway cannot be told a higher epoch.
@@ -329,14 +296,12 @@ async fn s9_a_refused_repetition_whose_first_copy_lands_before_the_fence_is_foll
         .await;
     let row = store.instance(&victim).await.unwrap().unwrap();
     assert_eq!(row.phase, Phase::Retired);
-    assert_eq!(drained(&world), 1);
+    assert_eq!(world.logged("drain"), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn s9_the_refusal_of_a_first_copy_closes_its_step_and_raises_nothing() {
-    let (world, store) = (World::default(), world::store());
-    world.trouble("send", "drain", Trouble::Fails);
-    let (_process, victim) = with_a_drain_to_send(&world, &store).await;
+    let (world, store, _process, victim) = given_a_drain_that_gets_lost().await;
     world.lock().refuse = Some((format!("drain {victim}"), RefusalCode::ServingFloor));
     world.calm();
     // Whatever was lost until now is settled.

@@ -3,7 +3,9 @@
 use trino_pool_operator::actors::Settings;
 use trino_pool_operator::store::port::Store;
 
-use crate::world::{self, Trouble, World};
+use crate::given::given_a_pool_and_machines;
+use crate::world::readonly::ReadOnlyStore;
+use crate::world::{self, Trouble};
 use crate::{Process, minutes, pass, seconds};
 
 fn electing(owner: &str) -> Settings {
@@ -14,10 +16,7 @@ fn electing(owner: &str) -> Settings {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_holder_of_the_lease_runs_and_a_graceful_end_hands_it_over() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     let mut first = Process::start(&world, &store, electing("a")).await;
     first.converged("analytics", 3).await;
     let mut second = Process::start(&world, &store, electing("b")).await;
@@ -37,10 +36,7 @@ async fn only_the_holder_of_the_lease_runs_and_a_graceful_end_hands_it_over() {
 
 #[tokio::test(start_paused = true)]
 async fn r06_a_holder_that_cannot_renew_stops_its_pools_before_another_starts() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     let mut first = Process::start(&world, &store, electing("a")).await;
     first.converged("analytics", 3).await;
     let mut second = Process::start(&world, &store, electing("b")).await;
@@ -62,10 +58,7 @@ async fn r06_a_holder_that_cannot_renew_stops_its_pools_before_another_starts() 
 
 #[tokio::test(start_paused = true)]
 async fn s8_a_superseded_leader_is_refused_and_its_term_over_the_pool_ends() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     // Neither elects: both believe that they lead. The epoch decides.
     let mut first = Process::start(&world, &store, world::settings("a")).await;
     first.converged("analytics", 3).await;
@@ -83,15 +76,8 @@ async fn s8_a_superseded_leader_is_refused_and_its_term_over_the_pool_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn r04_a_leader_whose_store_takes_no_write_yields_and_sits_out() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let faulty = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
-    let ports = trino_pool_operator::actors::Ports {
-        store: faulty.clone(),
-        ..world::ports(&world, &store)
-    };
+    let (world, store) = given_a_pool_and_machines();
+    let (faulty, ports) = ReadOnlyStore::ports(&world, &store);
     let mut first = Process::on(ports, electing("a")).await;
     first.converged("analytics", 3).await;
     let mut second = Process::start(&world, &store, electing("b")).await;
@@ -105,10 +91,7 @@ async fn r04_a_leader_whose_store_takes_no_write_yields_and_sits_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_graceful_end_in_the_middle_of_an_effect_leaves_the_lease_to_expire() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     world.trouble("create", "", Trouble::Hangs);
     let mut first = Process::start(&world, &store, electing("a")).await;
     first

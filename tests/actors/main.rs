@@ -7,6 +7,7 @@
 mod doubts;
 mod failures;
 mod fences;
+mod given;
 mod inventory;
 mod leadership;
 mod messages;
@@ -42,15 +43,6 @@ impl Process {
         Self { handle, ports }
     }
 
-    /// The one pool "analytics" of three instances, all of which serve, and machines for three more.
-    async fn with_three_serving(world: &World, store: &Arc<MemoryStore>) -> Self {
-        world.add_pool("analytics", |_| {});
-        world.add_nodes("old", 12);
-        let mut process = Self::start(world, store, world::settings("a")).await;
-        process.converged("analytics", 3).await;
-        process
-    }
-
     fn status(&self) -> ProcessStatus {
         self.handle.status.borrow().clone()
     }
@@ -66,6 +58,12 @@ impl Process {
         serving.map(|(id, _)| id.clone()).collect()
     }
 
+    /// The first instance of the pool that is none of these.
+    fn newcomer(&self, name: &str, known: &[InstanceId]) -> Option<InstanceId> {
+        let pool = self.pool(name);
+        pool.instances.keys().find(|id| !known.contains(id)).cloned()
+    }
+
     /// Waits, in virtual time, until the status says so; fails with the status after `limit`.
     async fn until(&mut self, what: &str, limit: Duration, holds: impl Fn(&Self) -> bool) {
         let end = tokio::time::Instant::now() + limit;
@@ -78,6 +76,13 @@ impl Process {
                 self.status()
             );
         }
+    }
+
+    async fn draining(&mut self, name: &str, instance: &InstanceId) {
+        self.until(&format!("{instance} drains"), minutes(3), |process| {
+            process.pool(name).instances[instance].phase == Phase::Draining
+        })
+        .await;
     }
 
     async fn converged(&mut self, name: &str, count: usize) {

@@ -1,9 +1,10 @@
 //! Several pools in one process: bad input stays with its own, budgets are shared, quiet is quiet.
 
 use serde_json::json;
-use trino_pool_operator::actors::Settings;
 use trino_pool_operator::pool::desired::PoolMode;
 
+use crate::given::{given_a_pool_and_machines, given_pools_under_a_budget_of_one, given_three_serving};
+use crate::world::readonly::ReadOnlyStore;
 use crate::world::{self, World};
 use crate::{Process, minutes, pass, seconds};
 
@@ -55,13 +56,8 @@ async fn s11_an_invalid_edit_holds_its_own_pool_and_replacement_goes_on_in_it() 
 
 #[tokio::test(start_paused = true)]
 async fn s11_a_spec_that_the_store_cannot_hold_holds_its_pool_and_replacement_goes_on_in_it() {
-    let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
-    let store = world::store();
-    let refusing = std::sync::Arc::new(world::readonly::ReadOnlyStore::new(store.clone()));
-    let mut ports = world::ports(&world, &store);
-    ports.store = refusing.clone();
+    let (world, store) = given_a_pool_and_machines();
+    let (refusing, ports) = ReadOnlyStore::ports(&world, &store);
     let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     refusing.set_refuses_desired(true);
@@ -114,20 +110,8 @@ async fn a_spec_that_was_never_valid_makes_no_pool_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn the_process_wide_budget_lets_pools_replace_one_after_the_other_without_a_storm_of_ticks() {
-    let world = World::default();
-    for name in ["analytics", "adhoc", "reports"] {
-        world.add_pool(name, |_| {});
-    }
-    world.add_nodes("old", 40);
-    let settings = Settings {
-        replacement_budget: Some(1),
-        ..world::settings("a")
-    };
-    let mut process = Process::start(&world, &world::store(), settings).await;
     let names = ["analytics", "adhoc", "reports"];
-    for name in names {
-        process.converged(name, 3).await;
-    }
+    let (world, mut process) = given_pools_under_a_budget_of_one(&names, 40).await;
     // Every drain takes a while, so that the pools would meet.
     world.lock().owed = 1;
     let victims: Vec<_> = names
@@ -170,9 +154,7 @@ async fn the_process_wide_budget_lets_pools_replace_one_after_the_other_without_
 
 #[tokio::test(start_paused = true)]
 async fn a_converged_pool_writes_nothing() {
-    let world = World::default();
-    let store = world::store();
-    let process = Process::with_three_serving(&world, &store).await;
+    let (world, _, process) = given_three_serving().await;
     pass(minutes(2)).await;
     let (log, events) = {
         let inner = world.lock();
@@ -189,18 +171,7 @@ async fn a_converged_pool_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn l6_a_member_that_the_gateway_does_not_hold_takes_no_place_in_the_budget_of_the_cluster() {
-    let world = World::default();
-    for name in ["adhoc", "analytics"] {
-        world.add_pool(name, |_| {});
-    }
-    world.add_nodes("old", 36);
-    let settings = Settings {
-        replacement_budget: Some(1),
-        ..world::settings("a")
-    };
-    let mut process = Process::start(&world, &world::store(), settings).await;
-    process.converged("adhoc", 3).await;
-    process.converged("analytics", 3).await;
+    let (world, mut process) = given_pools_under_a_budget_of_one(&["adhoc", "analytics"], 36).await;
     // Another one stands in for it, and it stays until a person looks.
     let forgotten = process.serving("adhoc")[0].clone();
     world.lock().members.remove(&forgotten);

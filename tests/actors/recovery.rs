@@ -5,6 +5,7 @@ use trino_pool_operator::pool::ids::{InstanceId, ObjectName, ObjectUid};
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::Store;
 
+use crate::given::{given_a_pool_and_machines, given_three_serving};
 use crate::world::journal::order_recovery;
 use crate::world::{self, Trouble, World};
 use crate::{Process, minutes, pass, seconds};
@@ -23,8 +24,7 @@ fn kill_coordinator(world: &World, instance: &InstanceId) {
 
 #[tokio::test(start_paused = true)]
 async fn w20_a_replacement_takes_few_ticks_since_steps_follow_each_other_at_once() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     let begun = tokio::time::Instant::now();
     world.drift_first_node_of(&victim);
@@ -39,25 +39,19 @@ async fn w20_a_replacement_takes_few_ticks_since_steps_follow_each_other_at_once
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_admission_reply_is_replayed_with_the_identical_request() {
-    let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     // Applied at the gateway, and the answer lost.
     world.lock().lose_answers_of = Some("admit".into());
-    let mut process = Process::start(&world, &world::store(), world::settings("a")).await;
+    let mut process = Process::start(&world, &store, world::settings("a")).await;
     pass(seconds(30)).await;
     world.lock().lose_answers_of = None;
     process.converged("analytics", 3).await;
-    let log = world.lock().log.clone();
-    assert_eq!(log.iter().filter(|line| line.starts_with("admit ")).count(), 3);
+    assert_eq!(world.logged("admit"), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn s9_a_registration_whose_answer_was_lost_is_fenced_before_its_candidate_is_given_up() {
-    let world = World::default();
-    let store = world::store();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     world.trouble("send", "register", Trouble::Fails);
     let mut process = Process::start(&world, &store, world::settings("a")).await;
     pass(seconds(20)).await;
@@ -119,19 +113,12 @@ async fn o05_a_planned_candidate_that_is_pending_does_not_keep_a_repair_waiting(
 
 #[tokio::test(start_paused = true)]
 async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
-    let world = World::default();
-    let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, store, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     // A query that never ends.
     world.lock().owed = 1;
     world.drift_first_node_of(&victim);
-    process
-        .until("it drains", minutes(3), |process| {
-            let pool = process.pool("analytics");
-            pool.instances[&victim].phase == Phase::Draining
-        })
-        .await;
+    process.draining("analytics", &victim).await;
     pass(minutes(2)).await;
     let row = store.instance(&victim).await.unwrap().unwrap();
     assert_eq!(row.phase, Phase::Draining, "no timer ends a drain");
@@ -151,8 +138,7 @@ async fn an_authorized_recovery_ends_a_drain_also_while_the_node_apis_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn s1_what_is_left_of_a_terminal_row_is_recorded_and_deleted_and_a_stranger_only_reported() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     let left_behind = {
         let inner = world.lock();

@@ -7,6 +7,7 @@ use trino_pool_operator::pool::ids::InstanceId;
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::Store;
 
+use crate::given::{given_a_pool_and_machines, given_three_serving};
 use crate::world::{self, Trouble, World};
 use crate::{Process, minutes, pass, seconds};
 
@@ -18,8 +19,7 @@ fn index_of(log: &[String], what: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_comes_up_one_candidate_after_the_other() {
-    let world = World::default();
-    let _process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, _process) = given_three_serving().await;
     let pods = world.lock().pods.clone();
     assert_eq!(pods.len(), 9);
     assert!(
@@ -30,9 +30,7 @@ async fn a_pool_comes_up_one_candidate_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drifted_node_is_observed_persisted_cordoned_and_its_instance_surged_and_drained() {
-    let world = World::default();
-    let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, store, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.drift_first_node_of(&victim);
     process
@@ -79,8 +77,7 @@ async fn a_drifted_node_is_observed_persisted_cordoned_and_its_instance_surged_a
 
 #[tokio::test(start_paused = true)]
 async fn k07_a_claim_that_lingers_after_its_instance_is_gone_causes_nothing_more() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     world.drift_first_node_of(&victim);
     process
@@ -121,14 +118,12 @@ async fn with_no_surge_the_instance_stays_and_the_reason_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_feature_is_off_nothing_is_inspected_protected_or_cordoned() {
-    let world = World::default();
-    world.add_pool("analytics", |_| {});
-    world.add_nodes("old", 12);
+    let (world, store) = given_a_pool_and_machines();
     let settings = trino_pool_operator::actors::Settings {
         node_replacement: false,
         ..world::settings("a")
     };
-    let mut process = Process::start(&world, &world::store(), settings).await;
+    let mut process = Process::start(&world, &store, settings).await;
     process.converged("analytics", 3).await;
     world.drift(|_| true);
     pass(minutes(3)).await;
@@ -178,8 +173,7 @@ async fn one_inventory_per_tick_is_shared_by_all_pools_and_lazily_made() {
 
 #[tokio::test(start_paused = true)]
 async fn k09_a_failing_claim_list_stops_cordons_and_evidence_and_nothing_else() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     // Candidates go here, so that none of them meets the drifted node, which named reads would show.
     world.add_nodes("a-new", 30);
     let victim = process.serving("analytics")[0].clone();
@@ -214,8 +208,7 @@ async fn k09_a_failing_claim_list_stops_cordons_and_evidence_and_nothing_else() 
 
 #[tokio::test(start_paused = true)]
 async fn w01c_a_gateway_outage_stops_neither_evidence_nor_protection_nor_cordons() {
-    let world = World::default();
-    let mut process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     world.trouble("gateway", "", Trouble::Hangs);
     let node = world.drift_first_node_of(&victim);
@@ -242,8 +235,7 @@ async fn w01c_a_gateway_outage_stops_neither_evidence_nor_protection_nor_cordons
 
 #[tokio::test(start_paused = true)]
 async fn a_retained_pool_keeps_its_instances_protected_and_says_so() {
-    let world = World::default();
-    let process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, process) = given_three_serving().await;
     world.lock().pools.clear();
     world.lock().pods[0].do_not_disrupt = None;
     pass(minutes(1)).await;
@@ -255,8 +247,7 @@ async fn a_retained_pool_keeps_its_instances_protected_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn o06_an_empty_store_facing_live_instances_deletes_and_creates_nothing() {
-    let world = World::default();
-    let process = Process::with_three_serving(&world, &world::store()).await;
+    let (world, _, process) = given_three_serving().await;
     process.handle.crash().await;
 
     let before = world.lock().log.len();
@@ -306,9 +297,7 @@ async fn a_confirmed_drain_empties_the_pool_and_lets_the_resource_go() {
 
 #[tokio::test(start_paused = true)]
 async fn k02_a_leaving_node_of_finite_grace_is_cordoned_like_any_other() {
-    let world = World::default();
-    let store = world::store();
-    let mut process = Process::with_three_serving(&world, &store).await;
+    let (world, _, mut process) = given_three_serving().await;
     let victim = process.serving("analytics")[0].clone();
     let node = world.drift_first_node_of(&victim);
     for claim in world.lock().claims.values_mut() {

@@ -1,6 +1,7 @@
 //! A small hand-written world behind the ports: pods run as soon as their Deployment is made, a gateway
 //! keeps members, coordinators answer. Every call passes a gate where it can fail, hang or panic.
 
+mod clock;
 mod cluster;
 mod coordinator;
 mod gateway;
@@ -12,21 +13,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use jiff::Timestamp;
 use trino_pool_operator::actors::{LeaseSettings, Ports, Settings};
-use trino_pool_operator::clock::{Clock, Entropy};
+use trino_pool_operator::clock::Entropy;
 use trino_pool_operator::cluster::facts::{
     ClaimFacts, DeploymentFacts, Grace, LeaseFacts, NodeFacts, ObjectFacts, OwnerRef, PodFacts, PoolResource,
     ReplicaSetFacts,
 };
-use trino_pool_operator::gateway::model::{Backend, Member, PoolState};
+use trino_pool_operator::gateway::model::{Backend, Member, MemberPhase, PoolState};
 use trino_pool_operator::pool::ids::{
     ClaimName, ClaimUid, InstanceId, Namespace, NodeName, NodeUid, ObjectName, ObjectUid, ProviderId,
     ResourceVersion, SpecGeneration, StoreId,
 };
 use trino_pool_operator::pool::validate::example_spec;
 use trino_pool_operator::store::memory::MemoryStore;
+
+pub use clock::{PausedClock, SteppedClock};
 
 /// What happens to a call at its gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +193,25 @@ impl World {
         node
     }
 
+    /// How often this was done, as the log has it.
+    pub fn logged(&self, action: &str) -> usize {
+        let prefix = format!("{action} ");
+        let inner = self.lock();
+        inner.log.iter().filter(|line| line.starts_with(&prefix)).count()
+    }
+
+    /// The gateway's members that are ACTIVE.
+    pub fn active(&self) -> usize {
+        let inner = self.lock();
+        let members = inner.members.values();
+        members.filter(|one| one.phase == MemberPhase::Active).count()
+    }
+
+    /// Where the gateway has this one, when it knows it.
+    pub fn member_phase(&self, instance: &InstanceId) -> Option<MemberPhase> {
+        self.lock().members.get(instance).map(|member| member.phase)
+    }
+
     /// Nodes of an instance's pods.
     pub fn nodes_of(&self, instance: &InstanceId) -> Vec<NodeName> {
         let inner = self.lock();
@@ -209,35 +229,6 @@ impl Inner {
     fn next(&mut self, prefix: &str) -> String {
         self.serial += 1;
         format!("{prefix}-{}", self.serial)
-    }
-}
-
-/// Tokio's clock, which the tests pause.
-pub struct PausedClock {
-    start: tokio::time::Instant,
-}
-
-impl PausedClock {
-    pub fn new() -> Self {
-        Self {
-            start: tokio::time::Instant::now(),
-        }
-    }
-}
-
-#[async_trait]
-impl Clock for PausedClock {
-    fn now(&self) -> Timestamp {
-        let epoch: Timestamp = "2031-01-01T00:00:00Z".parse().unwrap();
-        epoch.saturating_add(self.monotonic()).unwrap()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
     }
 }
 

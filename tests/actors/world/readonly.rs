@@ -1,14 +1,19 @@
+//! A store that misbehaves on demand, in front of the real one in memory.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use trino_pool_operator::actors::Ports;
 use trino_pool_operator::pool::ids::{Epoch, InstanceId, NodeUid, OwnerId, PoolId, StoreId};
 use trino_pool_operator::pool::instance::InstanceRow;
 use trino_pool_operator::store::memory::MemoryStore;
 use trino_pool_operator::store::port::{
     Authority, Committed, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
 };
+
+use super::World;
 
 /// A demoted server: it answers reads, and refuses writes; or a database that cannot hold what a spec says;
 /// or a pool whose reads make its actor panic;
@@ -23,7 +28,7 @@ pub struct ReadOnlyStore {
 }
 
 impl ReadOnlyStore {
-    pub fn new(inner: Arc<MemoryStore>) -> Self {
+    fn new(inner: Arc<MemoryStore>) -> Self {
         Self {
             inner,
             read_only: AtomicBool::new(false),
@@ -54,6 +59,16 @@ impl ReadOnlyStore {
 
     pub fn panic_on(&self, pool: &str) {
         pool.clone_into(&mut self.panics.lock().unwrap());
+    }
+
+    /// The ports of one process in this world, over such a store in front of this one.
+    pub fn ports(world: &World, store: &Arc<MemoryStore>) -> (Arc<Self>, Ports) {
+        let faulty = Arc::new(Self::new(store.clone()));
+        let ports = Ports {
+            store: faulty.clone(),
+            ..super::ports(world, store)
+        };
+        (faulty, ports)
     }
 
     fn writable(&self) -> Result<(), StoreError> {
