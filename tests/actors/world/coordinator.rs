@@ -1,3 +1,5 @@
+//! The coordinators of the world: they answer while their pod runs and nobody makes them fail.
+
 use async_trait::async_trait;
 use trino_pool_operator::pool::ids::{CoordinatorId, TrinoNodeId};
 use trino_pool_operator::trino::port::{

@@ -1,3 +1,5 @@
+//! The gateway of the world: its members and their phases, its epochs, and the requests that it has answered.
+
 use async_trait::async_trait;
 use trino_pool_operator::gateway::model::{
     Backend, Controller, Member, MemberAction, MemberPhase, MemberRequest, Obligations, PoolSettings,

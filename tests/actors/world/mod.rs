@@ -7,6 +7,7 @@ mod coordinator;
 mod gateway;
 pub mod journal;
 pub mod readonly;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
