@@ -32,8 +32,10 @@ mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +50,8 @@ use self::proxy::Proxy;
 use self::state::{Phase, Pool, State};
 use crate::gateway::model::{Member, Obligations, PoolState};
 use crate::gateway::pooled::secret::Secret;
+
+pub use self::witness::Asked;
 
 /// The coordinators, as the gateway reaches them.
 pub trait Upstream {
@@ -133,6 +137,7 @@ pub struct GatewaySim {
     state: State,
     health: Health,
     requests: BTreeMap<String, u64>,
+    asked: Arc<Vec<Asked>>,
     /// Injected faults; consulted by [`GatewaySim::exchange`] only.
     pub faults: Faults,
 }
@@ -147,6 +152,7 @@ impl GatewaySim {
             state: State::default(),
             health: Health::default(),
             requests: BTreeMap::new(),
+            asked: Arc::default(),
             faults: Faults::default(),
         }
     }
@@ -192,6 +198,7 @@ impl GatewaySim {
             return proxy.answer(request);
         }
         if path.starts_with("/gateway/") || path == "/entity" {
+            let arrival = witness::arrival(&self.state, request, now);
             let mut control = Control {
                 options: &self.options,
                 state: &mut self.state,
@@ -199,7 +206,11 @@ impl GatewaySim {
                 upstream,
                 now,
             };
-            return control.answer(request);
+            let response = control.answer(request);
+            if let Some(arrival) = arrival {
+                Arc::make_mut(&mut self.asked).push(arrival.answered(&self.state, &response));
+            }
+            return response;
         }
         if path == "/trino-gateway/readyz" || path == "/trino-gateway/livez" {
             return Response::new(Bytes::from_static(b"OK"));
@@ -222,6 +233,12 @@ impl GatewaySim {
     #[must_use]
     pub const fn requests(&self) -> &BTreeMap<String, u64> {
         &self.requests
+    }
+
+    /// Every step that arrived for a member, oldest first.
+    #[must_use]
+    pub fn asked(&self) -> Arc<Vec<Asked>> {
+        Arc::clone(&self.asked)
     }
 
     /// A pool, for whoever checks the simulation.

@@ -414,3 +414,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_step_that_arrives_is_witnessed_with_what_it_came_to() {
+    let mut server = Server::with_pool();
+    server.register(1);
+    let (_, _, member) = server.register(1);
+    assert_eq!(member["replayed"], true);
+    let generation = member["generation"].as_u64().unwrap();
+    server.admit(1, generation + 7, "admit-too-early");
+    let (status, _, answer) = server.admit(1, generation, "admit");
+    assert_eq!(status, 200, "{answer}");
+    let asked = server.sim.asked();
+    let seen: Vec<_> = asked
+        .iter()
+        .map(|one| {
+            assert_eq!((one.pool.as_str(), one.instance.as_str()), ("a", "m1"));
+            let step = (one.verb.as_str(), one.step.as_str());
+            (step, one.before, one.after, one.accepted, one.replayed)
+        })
+        .collect();
+    let register = ("register", "register-1");
+    assert_eq!(
+        seen,
+        [
+            (register, None, Some(Preparing), true, false),
+            (register, Some(Preparing), Some(Preparing), true, true),
+            (
+                ("admit", "admit-too-early"),
+                Some(Preparing),
+                Some(Preparing),
+                false,
+                false
+            ),
+            (("admit", "admit"), Some(Preparing), Some(Active), true, false),
+        ]
+    );
+    assert_eq!(asked[0].body, asked[1].body);
+    assert_ne!(asked[2].body, asked[3].body);
+}

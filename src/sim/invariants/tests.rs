@@ -165,6 +165,7 @@ impl Story {
             resource,
             namespace: "trino".into(),
             name: name.into(),
+            uid: Some(format!("{name}-uid")),
             code: 200,
             requested: true,
         });

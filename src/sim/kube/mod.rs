@@ -47,7 +47,7 @@ pub use self::api::route::Verb;
 pub use self::api::watch::WatchCursor;
 pub use self::api::{ACTOR_HEADER, resources_of};
 pub use self::faults::{AnswerDue, Fault, FaultId, FaultRule, NoAnswer};
-pub use self::request_log::{Destruction, Destructive, RequestLog};
+pub use self::request_log::{Destruction, Destructive, Made, RequestLog};
 pub use self::resource::{Kind, Resource};
 
 use self::api::read::Pages;
@@ -155,6 +155,18 @@ impl KubeSim {
         sim.ensure_namespace("default", now);
         sim.ensure_namespace("kube-system", now);
         sim
+    }
+
+    /// Whether reads of this resource fail or are stale now, of this object or of any.
+    #[must_use]
+    pub fn fails_reads(&self, resource: Resource, name: Option<&str>) -> bool {
+        self.stale.is_some() || self.unserved.contains(&resource) || self.faults.fail_reads(resource, name)
+    }
+
+    /// Whether writes of this resource fail now.
+    #[must_use]
+    pub fn fails_writes(&self, resource: Resource) -> bool {
+        self.unserved.contains(&resource) || self.faults.fail_writes(resource)
     }
 
     /// Makes the namespace exist.

@@ -1,9 +1,10 @@
 //! What was asked of the API server, by whom: the independent witness of what the operator did.
 //!
-//! Counts every request, and keeps each destructive one with its object's name. Deletions and
-//! evictions by the cluster's own controllers are kept too, under the controller's name.
+//! Counts every request, keeps each destructive one with its object's name, and each that made a part of a
+//! workload. Deletions and evictions by the cluster's own controllers are kept too, under the controller's name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -34,10 +35,25 @@ pub struct Destructive {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// The UID that the request was bound to, if it was bound to one.
+    pub uid: Option<String>,
     /// HTTP status of the answer; 200 for a controller's own act.
     pub code: u16,
     /// It came as a request, not from inside the simulated control plane.
     pub requested: bool,
+}
+
+/// One object that a request created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// When.
+    pub at: Timestamp,
+    /// Who, as in [`Destructive`].
+    pub actor: String,
+    /// What kind of object.
+    pub resource: Resource,
+    /// Its name.
+    pub name: String,
 }
 
 /// Counts of requests and the list of destructive ones.
@@ -46,6 +62,7 @@ pub struct RequestLog {
     counts: BTreeMap<String, u64>,
     by_actor: BTreeMap<String, BTreeMap<String, u64>>,
     destructive: Vec<Destructive>,
+    made: Arc<Vec<Made>>,
 }
 
 impl RequestLog {
@@ -62,6 +79,16 @@ impl RequestLog {
 
     pub(crate) fn destroyed(&mut self, destructive: Destructive) {
         self.destructive.push(destructive);
+    }
+
+    pub(crate) fn made(&mut self, made: Made) {
+        Arc::make_mut(&mut self.made).push(made);
+    }
+
+    /// Deployments, Services and ConfigMaps that requests created, oldest first.
+    #[must_use]
+    pub fn all_made(&self) -> Arc<Vec<Made>> {
+        Arc::clone(&self.made)
     }
 
     /// Requests by `<VERB> <resource>`, whoever sent them.

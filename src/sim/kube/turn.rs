@@ -39,6 +39,7 @@ impl Turn<'_> {
 
     fn note(&mut self, actor: &str, how: Destruction, resource: Resource, object: &Value) {
         self.log.destroyed(Destructive {
+            uid: None,
             at: self.now,
             actor: actor.to_owned(),
             how,

@@ -26,7 +26,7 @@ use super::KubeSim;
 use super::faults::{self, Fault};
 use super::json as j;
 use super::objects::Deleted;
-use super::request_log::{Destruction, Destructive};
+use super::request_log::{Destruction, Destructive, Made};
 use super::resource::Resource;
 
 /// Header by which a client of the simulation says who it is; the User-Agent otherwise.
@@ -49,13 +49,14 @@ impl KubeSim {
         self.log.count(&actor, target.verb, &target.label());
         let fault = self.faults.hit(&target);
         if let Some(instead) = fault.as_ref().and_then(|fault| faults::instead(fault, &target)) {
-            self.note_destruction(&actor, &target, instead.status(), now);
+            self.note_destruction(&actor, &target, request.body(), instead.status(), now);
             return instead;
         }
         let response = self
             .serve(&target, request, now)
             .unwrap_or_else(|error| error.response());
-        self.note_destruction(&actor, &target, response.status(), now);
+        self.note_destruction(&actor, &target, request.body(), response.status(), now);
+        self.note_creation(actor, &target, &response, now);
         match fault {
             Some(Fault::LoseAnswer) => faults::unanswered(response),
             Some(Fault::Late(delay)) => faults::late(response, now, delay),
@@ -193,7 +194,33 @@ impl KubeSim {
         ))
     }
 
-    fn note_destruction(&mut self, actor: &str, target: &Target, code: StatusCode, now: Timestamp) {
+    fn note_creation(&mut self, actor: String, target: &Target, response: &Response<Bytes>, now: Timestamp) {
+        let workload = matches!(
+            target.resource,
+            Resource::Deployments | Resource::Services | Resource::ConfigMaps
+        );
+        if target.verb != Verb::Create || !workload || response.status() != StatusCode::CREATED {
+            return;
+        }
+        let object = serde_json::from_slice::<serde_json::Value>(response.body());
+        self.log.made(Made {
+            at: now,
+            actor,
+            resource: target.resource,
+            name: object
+                .map(|object| j::name(&object).to_owned())
+                .unwrap_or_default(),
+        });
+    }
+
+    fn note_destruction(
+        &mut self,
+        actor: &str,
+        target: &Target,
+        body: &Bytes,
+        code: StatusCode,
+        now: Timestamp,
+    ) {
         let how = match (target.verb, target.subresource) {
             (Verb::Delete, _) => Destruction::Delete,
             (Verb::Create, Some(Subresource::Eviction)) => Destruction::Evict,
@@ -206,6 +233,9 @@ impl KubeSim {
             resource: target.resource,
             namespace: target.namespace.clone(),
             name: target.name.clone().unwrap_or_default(),
+            uid: serde_json::from_slice::<serde_json::Value>(body)
+                .ok()
+                .and_then(|options| j::text(&options, &["preconditions", "uid"]).map(str::to_owned)),
             code: code.as_u16(),
             requested: true,
         });
