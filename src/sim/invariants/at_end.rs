@@ -11,7 +11,7 @@ use crate::pool::phase::Phase;
 pub struct Ending {
     /// L1: every instance with evidence is retired, and replacements serve.
     pub replaced: bool,
-    /// L6: every row serves or is terminal.
+    /// L6 and S9: every row serves or is terminal, and no step is open.
     pub settled: bool,
     /// L5: at most so many candidates failed, in each pool.
     pub failed_candidates: usize,
@@ -77,6 +77,15 @@ fn replaced(id: &PoolId, pool: &PoolLook, world: &WorldLook, found: &mut Vec<Vio
 }
 
 fn settled(id: &PoolId, pool: &PoolLook, found: &mut Vec<Violation>) {
+    for request in pool.open.values() {
+        found.push(broken(
+            "S9",
+            format!(
+                "step {} of {} is open, and nobody has read it back",
+                request.step, request.instance
+            ),
+        ));
+    }
     for (instance, row) in &pool.rows {
         if row.phase != Phase::Serving && !row.phase.is_terminal() {
             found.push(broken(

@@ -1,20 +1,23 @@
 //! What the rules are judged by: the world's own state, and the store's rows. Never the operator's word.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::gateway::model::Member;
+use super::of_world::instance_of;
+use crate::gateway::model::{Member, MemberRequest};
 use crate::pool::desired::{DesiredPool, PoolMode};
 use crate::pool::evidence::{RecordedEvidence, ReplacementNode};
-use crate::pool::ids::{Epoch, InstanceId, PoolId, RoutingGroup};
+use crate::pool::ids::{Epoch, InstanceId, OperationId, PoolId, RoutingGroup, StepId};
 use crate::pool::instance::InstanceRow;
 use crate::pool::names::ANNOTATION_NODE_REPLACEMENT;
 use crate::pool::phase::Phase;
 use crate::sim::clients::Counts;
+use crate::sim::gateway::Asked;
 use crate::sim::kube::json as j;
-use crate::sim::kube::{Destructive, Resource};
+use crate::sim::kube::{Destructive, Made, Resource};
 use crate::sim::trino::Ended;
 use crate::sim::world::{ADMIN, World};
 use crate::store::port::{Store, StoreError};
@@ -47,6 +50,10 @@ pub struct WorldLook {
     pub ended: Vec<Ended>,
     /// Nodes by UID.
     pub nodes: BTreeMap<String, NodeLook>,
+    /// Every step that arrived at the gateway, oldest first.
+    pub asked: Arc<Vec<Asked>>,
+    /// Parts of workloads that requests created, oldest first.
+    pub made: Arc<Vec<Made>>,
     /// Queries of clients that somebody cancelled past the gateway.
     pub cancelled: u64,
     /// What the clients saw.
@@ -99,6 +106,8 @@ impl WorldLook {
                     (j::uid(node).to_owned(), look)
                 })
                 .collect(),
+            asked: world.traffic.gateway.asked(),
+            made: world.kube.log().all_made(),
             cancelled: world.traffic.cancelled(),
             clients: world.traffic.clients.counts(),
         }
@@ -155,6 +164,8 @@ pub struct PoolLook {
     pub desired: Option<DesiredPool>,
     /// Whether the pool may act on it.
     pub mode: PoolMode,
+    /// Requests whose outcome is not known, by operation and step.
+    pub open: BTreeMap<(OperationId, StepId), MemberRequest>,
     /// Every row ever seen, terminal ones included.
     pub rows: BTreeMap<InstanceId, RowLook>,
 }
@@ -167,8 +178,18 @@ pub struct StoreLook {
 }
 
 impl StoreLook {
-    /// Reads every pool, and again every row that an earlier look knew.
-    pub async fn take(store: &dyn Store, earlier: Option<&Self>) -> Result<Self, StoreError> {
+    /// Reads every pool, and again every row that an earlier look knew or that the world shows objects of.
+    pub async fn take(
+        store: &dyn Store,
+        earlier: Option<&Self>,
+        world: &WorldLook,
+    ) -> Result<Self, StoreError> {
+        let shown: BTreeSet<InstanceId> = world
+            .made
+            .iter()
+            .filter_map(|made| instance_of(&made.name))
+            .map(InstanceId::new)
+            .collect();
         let mut pools = BTreeMap::new();
         for identity in store.pools().await? {
             let snapshot = store.load(&identity.id).await?;
@@ -186,11 +207,29 @@ impl StoreLook {
                 let row = store.instance(id).await?.map(RowLook::from);
                 rows.insert(id.clone(), row.unwrap_or_else(|| before.clone()));
             }
+            for id in &shown {
+                // One that came and went since the last look.
+                let other = || earlier.is_some_and(|look| look.rows().any(|(known, _)| known == id));
+                if rows.contains_key(id) || other() {
+                    continue;
+                }
+                if let Some(row) = store.instance(id).await?.filter(|row| row.pool == identity.id) {
+                    rows.insert(id.clone(), row.into());
+                }
+            }
             let look = PoolLook {
                 group: identity.routing_group,
                 epoch: snapshot.pool.epoch,
                 desired: snapshot.pool.desired.and_then(Result::ok),
                 mode: snapshot.pool.mode,
+                open: snapshot
+                    .open_steps
+                    .into_iter()
+                    .map(|step| {
+                        let request = step.request;
+                        ((request.operation.clone(), request.step.clone()), request)
+                    })
+                    .collect(),
                 rows,
             };
             pools.insert(identity.id, look);

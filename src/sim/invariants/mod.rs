@@ -6,6 +6,8 @@
 
 mod at_end;
 mod look;
+mod of_gateway;
+mod of_requests;
 mod of_store;
 mod of_world;
 
@@ -14,11 +16,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use at_end::{Ending, unfinished};
 pub use look::{NodeLook, PoolLook, RowLook, StoreLook, WorldLook};
+pub use of_gateway::Patience;
 pub use of_world::Floors;
+
+use jiff::SignedDuration;
 
 use crate::pool::desired::PoolMode;
 use crate::sim::world::SharedWorld;
 use crate::store::port::{Store, StoreError};
+
+/// The world's time stands still between its steps, and the time that rows are written at does not. No order is
+/// concluded from less than this.
+const GRAIN: SignedDuration = SignedDuration::from_secs(1);
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +57,7 @@ pub struct Watch {
     world: Option<WorldLook>,
     pair: Option<Arc<Pair>>,
     floors: Floors,
+    patience: Patience,
     violations: Vec<Violation>,
 }
 
@@ -57,6 +67,7 @@ impl Watch {
         let mut found = Vec::new();
         if let Some(before) = &self.world {
             of_world::judge(before, &now, &self.floors, &mut found);
+            of_gateway::judge(before, &now, &self.patience, &mut found);
         }
         self.world = Some(now);
         self.keep(found);
@@ -71,9 +82,18 @@ impl Watch {
             .filter(|pool| pool.mode != PoolMode::Emptying)
             .filter_map(|pool| Some((pool.group.clone(), pool.desired.as_ref()?.min_serving)))
             .collect();
+        self.patience = store
+            .pools
+            .values()
+            .filter_map(|pool| {
+                let timings = &pool.desired.as_ref()?.timings;
+                Some((pool.group.clone(), timings.drain_stuck_after))
+            })
+            .collect();
         let mut found = Vec::new();
         if let Some(pair) = &self.pair {
             of_store::judge((&pair.0, &pair.1), (&world, &store), &mut found);
+            of_requests::judge((&pair.0, &pair.1), (&world, &store), &mut found);
         }
         self.pair = Some(Arc::new((world, store)));
         self.keep(found);
@@ -123,7 +143,7 @@ impl SharedWatch {
             watch.see_world(seen.clone());
             watch.last()
         });
-        let rows = StoreLook::take(store, earlier.as_deref().map(|pair| &pair.1)).await?;
+        let rows = StoreLook::take(store, earlier.as_deref().map(|pair| &pair.1), &seen).await?;
         self.with(|watch| watch.see_store(seen, rows));
         Ok(())
     }

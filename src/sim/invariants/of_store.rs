@@ -85,7 +85,7 @@ fn transition(instance: &InstanceId, before: &RowLook, now: &RowLook, found: &mu
     }
 }
 
-/// S5 and S7: drains that began between the looks.
+/// S5: drains that began between the looks.
 fn drains(
     id: &PoolId,
     before: &PoolLook,
@@ -106,12 +106,6 @@ fn drains(
     if begun.is_empty() {
         return;
     }
-    if begun.len() > 1 {
-        found.push(broken(
-            "S7",
-            format!("{} drains of {id} began at once", begun.len()),
-        ));
-    }
     let Some(desired) = &pool.desired else {
         found.push(broken(
             "S11",
@@ -119,18 +113,6 @@ fn drains(
         ));
         return;
     };
-    let patience = SignedDuration::try_from(desired.timings.drain_stuck_after).unwrap_or(SignedDuration::MAX);
-    let young = |at: Timestamp| world.at.duration_since(at) < patience;
-    for (other, row) in &before.rows {
-        // One that ended between the two looks may have ended before the other began.
-        let still = pool.rows.get(other).is_some_and(|now| now.phase.is_departing());
-        if row.phase.is_departing() && still && young(row.phase_changed_at) {
-            found.push(broken(
-                "S7",
-                format!("{} began to drain while {other} is {}", begun[0], row.phase),
-            ));
-        }
-    }
     if pool.mode == PoolMode::Emptying {
         return;
     }

@@ -6,7 +6,7 @@ use super::look::WorldLook;
 use super::{Violation, broken};
 use crate::gateway::model::{Member, MemberPhase, RetirementKind};
 use crate::pool::ids::RoutingGroup;
-use crate::sim::kube::{Destructive, Resource};
+use crate::sim::kube::{Destruction, Destructive, Resource};
 
 /// Serving floors by routing group, as far as they are known.
 pub type Floors = BTreeMap<RoutingGroup, u32>;
@@ -108,6 +108,15 @@ fn destruction(act: &Destructive, now: &WorldLook, found: &mut Vec<Violation>) {
                     member.phase
                 );
                 found.push(broken("S1", text));
+            }
+            if act.how == Destruction::Delete && act.uid.is_none() {
+                found.push(broken(
+                    "S1",
+                    format!(
+                        "{} {name} was asked to be deleted without its UID",
+                        act.resource.kind().kind
+                    ),
+                ));
             }
         }
         // ReplicaSets follow their Deployments; Events and Leases carry nothing that serves.
