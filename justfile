@@ -33,6 +33,10 @@ test-all:
 control-plane *ARGS:
     scripts/control-plane {{ ARGS }}
 
+# what the operator asks of its servers, counted; built with the tests' dependencies. `-- --json 10x1000` narrows it
+bench *ARGS:
+    cargo bench --profile dev --bench api_load {{ ARGS }}
+
 # show the operator at work in a simulated world
 simulate *ARGS:
     cargo run --release -- simulate {{ ARGS }}
