@@ -1,4 +1,4 @@
-//! What the operator asks of its servers, counted: `cargo bench --bench api_load [-- --json] [-- 10x1000 …]`.
+//! What the operator asks of its servers, counted: `cargo bench --bench api_load [-- --json --held-back 10x1000 …]`.
 //!
 //! For each size of fleet the real actors run over the simulated world in process and under virtual time. Counted
 //! are the requests of a quiet pool set, per tick, and those of the replacement of one drifted node. Nothing is
@@ -6,6 +6,10 @@
 //! (`sim::kube::RequestLog` and its likes), never what the operator says of itself; the log holds no sizes, so
 //! bytes are not reported. Beside ours stands what the first implementation of this job needs by its published
 //! rule (`by_rule`): computed, never measured.
+//!
+//! Nothing holds the operator back: what is counted is what it asks for. With `--held-back` its client keeps the
+//! limits of production (100 requests a second), and the rounds of many pools overlap: the column of ticks then says
+//! how many there were in the minute that is counted, where 12 are regular.
 //!
 //! The world's rules are judged all the while: a figure of a run that broke one is not printed.
 
@@ -34,6 +38,7 @@ const SIZES: [Size; 6] = [
 #[derive(Debug, Default)]
 struct Wanted {
     json: bool,
+    held_back: bool,
     /// The sizes by name; all when empty.
     only: Vec<Size>,
 }
@@ -46,6 +51,7 @@ impl Wanted {
                 // Cargo says so to every benchmark.
                 "--bench" => {}
                 "--json" => wanted.json = true,
+                "--held-back" => wanted.held_back = true,
                 name => match SIZES.iter().find(|size| size.name() == name) {
                     Some(size) => wanted.only.push(*size),
                     None => return Err(BenchError::Usage(argument)),
@@ -88,7 +94,7 @@ fn run() -> Result<(), BenchError> {
             .start_paused(true)
             .build()
             .map_err(BenchError::Runtime)?;
-        let mut row = runtime.block_on(measure::measure(*size, &progress))?;
+        let mut row = runtime.block_on(measure::measure(*size, wanted.held_back, &progress))?;
         row.compare(rows.first());
         if wanted.json {
             println!("{}", serde_json::to_string(&row)?);
@@ -96,7 +102,7 @@ fn run() -> Result<(), BenchError> {
         rows.push(row);
     }
     if !wanted.json {
-        print!("{}", table::table(&rows));
+        print!("{}", table::table(&rows, wanted.held_back));
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use crate::by_rule::{self, ByItsRule, Fleet};
 use crate::rig::{BenchError, INSTANCES, Rig};
 use crate::tally::{Added, PerTick};
 
-/// Ticks between the last thing that happened and the first that is counted.
-const REST: u64 = 6;
-/// Quiet ticks that are counted: a minute.
-const QUIET: u64 = 12;
+/// Regular ticks between the last thing that happened and the first that is counted.
+const REST: u32 = 6;
+/// Regular ticks that are counted in quiet: a minute.
+pub const QUIET: u32 = 12;
 
 /// A fleet: pools, and NodeClaims in the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,9 @@ pub struct Row {
     pub claims: u64,
     /// Instances that serve.
     pub instances: u64,
-    /// Nothing happens: counted over `quiet.ticks` ticks.
+    /// The operator's client kept the limits of production; nothing held it back otherwise.
+    pub held_back: bool,
+    /// Nothing happens for a minute: 12 regular ticks, and `quiet.ticks` in all.
     pub quiet: Added,
     /// The same, for each tick.
     pub quiet_per_tick: PerTick,
@@ -93,9 +95,9 @@ impl Row {
 }
 
 /// Counts one fleet.
-pub async fn measure(size: Size, progress: &impl Fn(&str)) -> Result<Row, BenchError> {
+pub async fn measure(size: Size, held_back: bool, progress: &impl Fn(&str)) -> Result<Row, BenchError> {
     progress("comes up");
-    let mut rig = Rig::begin(size).await?;
+    let mut rig = Rig::begin(size, held_back).await?;
     rig.settle().await?;
     rig.add_spare_claims()?;
     let before: BTreeSet<String> = rig.nodes_of_instances().into_keys().collect();
@@ -103,9 +105,9 @@ pub async fn measure(size: Size, progress: &impl Fn(&str)) -> Result<Row, BenchE
 
     progress("is quiet");
     rig.align().await?;
-    rig.pass_ticks(REST).await?;
+    rig.pass_periods(REST).await?;
     let from = rig.tally();
-    rig.pass_ticks(QUIET).await?;
+    rig.pass_periods(QUIET).await?;
     let quiet = rig.tally().since(&from);
 
     let (node, leaving) = rig.loneliest_node()?;
@@ -140,6 +142,7 @@ pub async fn measure(size: Size, progress: &impl Fn(&str)) -> Result<Row, BenchE
         pools: size.pools(),
         claims: size.claims(),
         instances: size.instances(),
+        held_back,
         quiet_relative: 0.0,
         replacement_beyond_quiet: beyond(&replacement, &quiet),
         quiet,

@@ -9,8 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 use trino_pool_operator::actors::{Handle, Ports, Settings, StartError, start};
 use trino_pool_operator::clock::{Clock, Entropy};
+use trino_pool_operator::cluster::kubernetes::{KubernetesCluster, Limits, Scope};
 use trino_pool_operator::pool::ids::StoreId;
 use trino_pool_operator::sim::invariants::{Ending, SharedWatch, unfinished};
+use trino_pool_operator::sim::kube::client::in_process_client;
 use trino_pool_operator::sim::kube::{KubeOptions, NodePoolPlan, Resource};
 use trino_pool_operator::sim::world::{
     AdminError, PortsError, SharedWorld, SimClock, SimEntropy, World, WorldOptions,
@@ -34,6 +36,8 @@ const HASH: &str = "karpenter.sh/nodepool-hash";
 const STEP: Duration = Duration::from_millis(500);
 /// Steps between two looks at the store.
 const STEPS_PER_LOOK: u32 = 2;
+/// Steps from one regular tick to the next, 5 s.
+const STEPS_PER_PERIOD: u32 = 10;
 /// Everything asked in a tick is answered so long after it began, unless the operator holds itself back.
 const WITHIN_TICK: u32 = 8;
 /// Steps until something must have happened: an hour.
@@ -43,7 +47,9 @@ const PATIENCE: u32 = 7_200;
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The command line.
-    #[error("unknown argument {0:?}; known are --json and sizes such as 10x1000 (pools x NodeClaims)")]
+    #[error(
+        "unknown argument {0:?}; known are --json, --held-back and sizes such as 10x1000 (pools x NodeClaims)"
+    )]
     Usage(String),
     /// No runtime.
     #[error("no runtime: {0}")]
@@ -99,15 +105,23 @@ pub struct Rig {
 
 impl Rig {
     /// Starts the operator over a world of this size without a single pod.
-    pub async fn begin(size: Size) -> Result<Self, BenchError> {
+    /// `held_back`: its Kubernetes client keeps the limits of production.
+    pub async fn begin(size: Size, held_back: bool) -> Result<Self, BenchError> {
         let options = options(size);
         let clock: Arc<dyn Clock> = Arc::new(SimClock::begin(options.start));
         let entropy: Arc<dyn Entropy> = Arc::new(SimEntropy::seeded(options.seed));
         let world = SharedWorld::new(World::new(options)?);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(StoreId::new("bench")));
         let ports = world.ports(OPERATOR, Arc::clone(&clock), Arc::clone(&entropy))?;
+        let limits = if held_back {
+            Limits::default()
+        } else {
+            Limits::none()
+        };
+        let client = in_process_client(world.kube_face(), OPERATOR);
+        let (time, dice) = (Arc::clone(&clock), Arc::clone(&entropy));
         let ports = Ports {
-            cluster: ports.cluster,
+            cluster: Arc::new(KubernetesCluster::with(client, Scope::All, limits, time, dice)),
             gateway: ports.gateway,
             coordinator: ports.coordinator,
             store: Arc::clone(&store),
@@ -230,24 +244,22 @@ impl Rig {
         self.until(&what, |rig| rig.unfinished(instances)).await
     }
 
-    /// Lets so many ticks begin, and the last one end. Call [`Self::align`] first.
-    pub async fn pass_ticks(&mut self, ticks: u64) -> Result<(), BenchError> {
-        let last = self.ticks() + ticks;
-        self.until("the ticks pass", |rig| {
-            let now = rig.ticks();
-            Ok((now < last).then(|| format!("tick {now} of {last}")))
-        })
-        .await?;
-        self.finish_tick().await
+    /// Lets a number of regular ticks' time pass, however many ticks really begin in it.
+    pub async fn pass_periods(&mut self, periods: u32) -> Result<(), BenchError> {
+        for _ in 0..periods * STEPS_PER_PERIOD {
+            self.step().await?;
+        }
+        Ok(())
     }
 
     /// Waits for the next tick and until everything it asked for should be answered, so that counts cover whole
     /// ticks.
     pub async fn align(&mut self) -> Result<(), BenchError> {
-        self.pass_ticks(1).await
-    }
-
-    async fn finish_tick(&mut self) -> Result<(), BenchError> {
+        let last = self.ticks();
+        self.until("a tick begins", |rig| {
+            Ok((rig.ticks() == last).then(|| format!("tick {last} was the last")))
+        })
+        .await?;
         for _ in 0..WITHIN_TICK {
             self.step().await?;
         }

@@ -7,8 +7,13 @@ use crate::measure::Row;
 use crate::tally::Added;
 
 /// Everything, one block after the other.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[Row], held_back: bool) -> String {
     let mut text = String::new();
+    text.push_str(if held_back {
+        "The operator's client keeps the limits of production: at most 100 requests a second.\n\n"
+    } else {
+        "Nothing holds the operator back.\n\n"
+    });
     block(
         &mut text,
         "A quiet pool set: requests in a tick (tick: 5 s; 3 instances a pool, no clients)",
@@ -58,7 +63,7 @@ fn quiet(rows: &[Row]) -> Vec<Vec<String>> {
         "nodeclaims",
         "gateway",
         "store",
-        "ticks",
+        "ticks/min",
         "left out",
         "*nodeclaims",
         "*kubernetes",
