@@ -42,15 +42,14 @@ pub enum SupervisorMsg {
     Leadership(super::leadership::Leadership),
     /// Whoever renews the Lease ended unexpectedly.
     LeadershipDied,
-    /// It is time for a tick: regular, or early.
-    TickDue {
-        /// Asked for by a hint or a pool.
-        early: bool,
-    },
+    /// It is time for a tick.
+    TickDue,
+    /// It is time for the early tick that was armed.
+    EarlyTickDue,
     /// Something relevant may have changed.
     Hint(Hint),
-    /// A pool wants a tick soon.
-    Early,
+    /// A pool wants a tick soon, or somebody wants one for every pool.
+    Early(Option<PoolId>),
     /// The TrinoPools and the stored pools were read for a tick.
     PoolsRead(Box<PoolsRead>),
     /// A pool's round ended, or its state changed.
@@ -170,6 +169,8 @@ pub struct TickOrder {
     pub tick: TickId,
     /// The pool's TrinoPool.
     pub resource: ResourceReading,
+    /// A hint, or this pool itself, asked for it: something may be new since the round that it meets.
+    pub early: bool,
     /// Where NodeClaims are read.
     pub inventory: ActorRef<InventoryMsg>,
     /// Coordinators probed by all other pools in their last rounds.

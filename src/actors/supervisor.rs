@@ -4,6 +4,7 @@
 //! the TrinoPools once per tick for all pools. It writes nothing but its status, and decides nothing
 //! about an instance.
 
+mod due;
 mod slots;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::due::Due;
 use self::slots::{Ending, Slot};
 use super::inventory::{InventoryMsg, NodeClaimInventory};
 use super::leadership::{self, Command, Leadership};
@@ -76,7 +78,7 @@ impl Handle {
     /// Asks for a tick as soon as the least gap allows.
     pub fn hurry(&self) {
         // A dead supervisor has nothing to hurry.
-        let _ = self.supervisor.send_message(SupervisorMsg::Early);
+        let _ = self.supervisor.send_message(SupervisorMsg::Early(None));
     }
 }
 
@@ -117,8 +119,10 @@ pub(super) struct State {
     term: u64,
     tick: TickId,
     last_tick: Option<Duration>,
-    early_armed: bool,
-    reading: bool,
+    /// The early tick that is armed, if one is.
+    early: Option<Due>,
+    /// The tick whose reads are under way, if they are.
+    reading: Option<Due>,
     stored_read: bool,
     slots: BTreeMap<PoolId, Slot>,
     stopping: Option<RpcReplyPort<bool>>,
@@ -154,8 +158,8 @@ impl Actor for Supervisor {
             term: 0,
             tick: TickId::default(),
             last_tick: None,
-            early_armed: false,
-            reading: false,
+            early: None,
+            reading: None,
             stored_read: false,
             slots: BTreeMap::new(),
             stopping: None,
@@ -176,8 +180,16 @@ impl Actor for Supervisor {
         match message {
             SupervisorMsg::Leadership(change) => state.leadership(&myself, change),
             SupervisorMsg::LeadershipDied => state.leadership_died(&myself),
-            SupervisorMsg::TickDue { early } => state.tick_due(&myself, early),
-            SupervisorMsg::Hint(_) | SupervisorMsg::Early => state.arm_early(&myself),
+            SupervisorMsg::TickDue => state.tick_due(&myself, Due::timer()),
+            SupervisorMsg::EarlyTickDue => {
+                if let Some(due) = state.early.take() {
+                    state.tick_due(&myself, due);
+                }
+            }
+            SupervisorMsg::Hint(_) | SupervisorMsg::Early(None) => {
+                state.arm_early(&myself, Due::hint());
+            }
+            SupervisorMsg::Early(Some(pool)) => state.arm_early(&myself, Due::asked_by(pool)),
             SupervisorMsg::PoolsRead(read) => state.pools_read(&myself, *read).await,
             SupervisorMsg::Report(report) => state.report(&myself, *report),
             SupervisorMsg::Fenced(pool) => state.ended(&pool, &Ending::Fenced),
@@ -246,10 +258,7 @@ impl State {
         self.tasks.spawn(async move {
             loop {
                 clock.sleep(tick).await;
-                if myself
-                    .send_message(SupervisorMsg::TickDue { early: false })
-                    .is_err()
-                {
+                if myself.send_message(SupervisorMsg::TickDue).is_err() {
                     return;
                 }
             }
@@ -310,7 +319,7 @@ impl State {
                 self.leading = true;
                 self.term = term;
                 self.stored_read = false;
-                self.arm_early(myself);
+                self.arm_early(myself, Due::hint());
             }
             Leadership::Lost { reason } => {
                 LeadershipChanged {
@@ -334,11 +343,14 @@ impl State {
     }
 
     /// An early tick as soon as the least gap allows; any number of hints make one.
-    fn arm_early(&mut self, myself: &ActorRef<SupervisorMsg>) {
-        if self.early_armed || !self.leading || self.stopping.is_some() {
+    fn arm_early(&mut self, myself: &ActorRef<SupervisorMsg>, due: Due) {
+        if !self.leading || self.stopping.is_some() {
             return;
         }
-        self.early_armed = true;
+        if let Some(armed) = &mut self.early {
+            return armed.join(due);
+        }
+        self.early = Some(due);
         let since = self.last_tick.map_or(self.settings.min_tick_gap, |last| {
             self.ports.clock.monotonic().saturating_sub(last)
         });
@@ -346,27 +358,28 @@ impl State {
         let (clock, myself) = (self.ports.clock.clone(), myself.clone());
         self.spawn(async move {
             clock.sleep(wait).await;
-            let _ = myself.send_message(SupervisorMsg::TickDue { early: true });
+            let _ = myself.send_message(SupervisorMsg::EarlyTickDue);
         });
     }
 
-    fn tick_due(&mut self, myself: &ActorRef<SupervisorMsg>, early: bool) {
-        if early {
-            self.early_armed = false;
-        }
-        if !self.leading || self.stopping.is_some() || self.reading {
+    fn tick_due(&mut self, myself: &ActorRef<SupervisorMsg>, due: Due) {
+        if !self.leading || self.stopping.is_some() {
             return;
+        }
+        if let Some(reading) = &mut self.reading {
+            // Its orders are not sent yet, so it serves this as well.
+            return reading.join(due);
         }
         let now = self.ports.clock.monotonic();
         if self
             .last_tick
             .is_some_and(|last| now.saturating_sub(last) < self.settings.min_tick_gap)
         {
-            return self.arm_early(myself);
+            return self.arm_early(myself, due);
         }
         self.last_tick = Some(now);
         self.tick = self.tick.next();
-        self.reading = true;
+        self.reading = Some(due);
         let (ports, tick, myself) = (self.ports.clone(), self.tick, myself.clone());
         let (limit, read_stored) = (self.settings.inspection_budget, !self.stored_read);
         let inventory = self.inventory.clone();
@@ -414,8 +427,8 @@ impl State {
             self.yield_leadership();
         }
         self.publish(&pool);
-        if self.permits_more() {
-            self.arm_early(myself);
+        for waiting in self.newly_permitted() {
+            self.arm_early(myself, Due::asked_by(waiting));
         }
     }
 

@@ -70,6 +70,7 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
         let order = TickOrder {
             tick: TickId::new(number),
             resource: ResourceReading::Present(Box::new(resource)),
+            early: false,
             inventory: inventory.clone(),
             other_probes: Probes::default(),
             may_replace: true,

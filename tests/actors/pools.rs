@@ -5,7 +5,7 @@ use trino_pool_operator::pool::desired::PoolMode;
 
 use crate::given::{given_a_pool_and_machines, given_pools_under_a_budget_of_one, given_three_serving};
 use crate::world::readonly::ReadOnlyStore;
-use crate::world::{self, World};
+use crate::world::{self, Trouble, World};
 use crate::{Process, minutes, pass, seconds};
 
 #[tokio::test(start_paused = true)]
@@ -150,6 +150,33 @@ async fn the_process_wide_budget_lets_pools_replace_one_after_the_other_without_
             })
             .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_whose_rounds_are_slow_do_not_make_each_other_tick_for_ever() {
+    let names = ["adhoc", "analytics", "reports"];
+    let (world, process) = given_pools_under_a_budget_of_one(&names, 40).await;
+    // As behind a client that is held to its limits: each round takes a while, and each another while.
+    for (name, late) in names.iter().zip([1, 2, 3]) {
+        for instance in process.serving(name) {
+            world.trouble("workload", instance.as_str(), Trouble::Late(late));
+        }
+    }
+    pass(seconds(7)).await;
+    process.handle.hurry();
+    pass(seconds(7)).await;
+    let (ticks, coalesced) = (
+        process.status().tick.get(),
+        process.status().counts.coalesced_ticks,
+    );
+    let looks = world.calls("workload");
+    pass(seconds(60)).await;
+    assert!(process.status().tick.get() - ticks <= 13, "only the timer ticks");
+    assert_eq!(process.status().counts.coalesced_ticks, coalesced);
+    assert!(
+        world.calls("workload") - looks <= 9 * 13,
+        "one look per instance and tick"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,7 +102,7 @@ pub struct Brain {
     probes: Probes,
     counts: Counts,
     serial: u64,
-    /// A tick found the round still running.
+    /// A tick that may have brought something new found the round still running.
     coalesced: bool,
     quiescing: bool,
     ended: bool,
@@ -305,7 +305,8 @@ impl Brain {
     /// Asks for a tick soon.
     fn hurry(&self) {
         // A dead supervisor takes this actor with it.
-        let _ = self.supervisor.send_message(SupervisorMsg::Early);
+        let early = SupervisorMsg::Early(Some(self.pool.clone()));
+        let _ = self.supervisor.send_message(early);
     }
 
     /// The term over this pool is over: nothing more is done, and the supervisor is told.

@@ -36,7 +36,8 @@ impl Brain {
             return;
         }
         if self.round.is_some() || self.surveying {
-            self.coalesced = true;
+            // The timer comes again by itself.
+            self.coalesced |= order.early;
             self.counts.coalesced_ticks += 1;
             bump(&COUNTERS.coalesced_ticks, &[("pool", self.pool.as_str())]);
             return;

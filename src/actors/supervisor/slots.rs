@@ -75,6 +75,10 @@ impl Slot {
         }
     }
 
+    fn is_running(&self) -> bool {
+        self.actor.is_some()
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.actor.is_some() && !self.quiet
     }
@@ -94,7 +98,7 @@ impl Slot {
 impl State {
     /// Sends the tick to every pool, with an actor for every pool that should have one.
     pub(super) async fn pools_read(&mut self, myself: &ActorRef<SupervisorMsg>, read: PoolsRead) {
-        self.reading = false;
+        let due = self.reading.take().unwrap_or_default();
         if !self.leading || self.stopping.is_some() {
             return;
         }
@@ -123,6 +127,9 @@ impl State {
         let may_replace = self.replacement_permits();
         let ids: Vec<PoolId> = self.slots.keys().cloned().collect();
         for pool in ids {
+            if !due.is_for(&pool) && self.slots.get(&pool).is_some_and(Slot::is_running) {
+                continue;
+            }
             let resource = match (&listing, &fault) {
                 (Some(listing), _) => resource_of(listing, &pool),
                 (None, Some(fault)) => ResourceReading::Unreadable(fault.clone()),
@@ -132,6 +139,7 @@ impl State {
             let order = TickOrder {
                 tick: read.tick,
                 resource,
+                early: due.is_early_for(&pool),
                 inventory: self.inventory.clone(),
                 other_probes: self.other_probes(&pool),
                 may_replace: may_replace.contains(&pool),
@@ -290,16 +298,18 @@ impl State {
             .collect()
     }
 
-    /// Whether a pool that waits for the budget would get it at the next tick.
-    pub(super) fn permits_more(&self) -> bool {
+    /// Pools that wait for the budget and would get it at their next tick.
+    pub(super) fn newly_permitted(&self) -> Vec<PoolId> {
         let waits = |slot: &Slot| slot.wants_to_replace && !slot.replacing && !slot.permitted;
         if !self.slots.values().any(waits) {
-            return false;
+            return Vec::new();
         }
         let permits = self.replacement_permits();
-        self.slots
-            .iter()
-            .any(|(id, slot)| waits(slot) && permits.contains(id))
+        let waiting = self.slots.iter().filter(|(_, slot)| waits(slot));
+        waiting
+            .filter(|(id, _)| permits.contains(*id))
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     fn other_probes(&self, pool: &PoolId) -> Probes {
