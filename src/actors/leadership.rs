@@ -83,6 +83,11 @@ impl LeaseMachine {
         }
     }
 
+    /// Whether a holder's name is this process's own.
+    fn is(&self, holder: &str) -> bool {
+        holder == self.identity
+    }
+
     /// Until when this process may act on the Lease; `None` when it does not hold it.
     #[must_use]
     pub fn holds_until(&self) -> Option<Duration> {
@@ -208,6 +213,7 @@ pub async fn drive(
         settings,
         term: 0,
         leading: false,
+        followed: None,
         tell,
     };
     loop {
@@ -248,6 +254,8 @@ struct Driver<T> {
     settings: LeaseSettings,
     term: u64,
     leading: bool,
+    /// Who was last said to lead instead.
+    followed: Option<String>,
     tell: T,
 }
 
@@ -276,12 +284,26 @@ impl<T: Fn(Leadership) + Send> Driver<T> {
                 return self.check_deadline();
             }
         };
+        self.say_who_leads(&lookup);
         let (now, wall) = (self.now(), self.ports.clock.now());
         match self.machine.read(lookup, now, wall) {
             Intent::Wait => {}
             Intent::Put { expected, lease } => self.put(expected, lease).await,
         }
         self.check_deadline();
+    }
+
+    /// A process that stands by is silent otherwise, and whoever looks at it wants to know whom it waits for.
+    fn say_who_leads(&mut self, lookup: &Lookup<LeaseFacts>) {
+        let holder = match lookup {
+            Lookup::Found(lease) => lease.holder.clone(),
+            Lookup::Absent => None,
+        };
+        let other = holder.filter(|holder| !self.machine.is(holder));
+        if let Some(holder) = other.as_deref().filter(|_| other != self.followed) {
+            tracing::info!(holder, "standing by: another process holds the leadership Lease");
+        }
+        self.followed = other;
     }
 
     async fn put(&mut self, expected: Option<ResourceVersion>, lease: LeaseFacts) {

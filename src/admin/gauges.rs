@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::actors::inventory::InventoryAge;
 use crate::actors::status::{PoolStatus, ProcessStatus, Switch};
 use crate::pool::desired::PoolMode;
 use crate::pool::phase::Phase;
@@ -27,6 +28,7 @@ pub fn page(status: &ProcessStatus, now: Timestamp) -> Result<String, PageError>
     let mut registry = Registry::default();
     COUNTERS.register(&mut registry);
     process_gauges(&mut registry, status);
+    inventory_gauges(&mut registry, &status.inventory);
     let families = PoolFamilies::register(&mut registry);
     for (id, pool) in &status.pools {
         families.fill(id.as_str(), pool, now);
@@ -34,6 +36,39 @@ pub fn page(status: &ProcessStatus, now: Timestamp) -> Result<String, PageError>
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// How old what is known of the NodeClaims is, and how complete (K09, A03). Without a listing ever, no series: unknown is
+/// no number.
+fn inventory_gauges(registry: &mut Registry, inventory: &InventoryAge) {
+    let mut gauge = |name: &str, help: &str, value: i64| {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(value);
+        registry.register(name, help, gauge);
+    };
+    if let Some(age) = inventory.age {
+        let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        gauge(
+            "trino_pool_nodeclaims_age_seconds",
+            "Age of the last good listing of NodeClaims",
+            seconds,
+        );
+        gauge(
+            "trino_pool_nodeclaims",
+            "NodeClaims in it",
+            count(inventory.claims),
+        );
+        gauge(
+            "trino_pool_undecodable_nodeclaims",
+            "NodeClaims in it that cannot be read",
+            count(inventory.undecodable),
+        );
+    }
+    gauge(
+        "trino_pool_nodeclaims_fault",
+        "1 while NodeClaims cannot be listed",
+        i64::from(inventory.fault.is_some()),
+    );
 }
 
 fn process_gauges(registry: &mut Registry, status: &ProcessStatus) {
@@ -79,7 +114,7 @@ impl PoolFamilies {
             instances: family("trino_pool_instances", "Instances by phase, zeros included"),
             oldest_drain: family(
                 "trino_pool_oldest_drain_seconds",
-                "Age of the oldest drain, 0 without one",
+                "For how long the oldest departure has been in its phase, 0 without one",
             ),
             replacements: family(
                 "trino_pool_pending_replacements",
@@ -186,7 +221,7 @@ fn replacements(pool: &PoolStatus) -> i64 {
 fn oldest_drain_seconds(pool: &PoolStatus, now: Timestamp) -> i64 {
     pool.instances
         .values()
-        .filter(|one| one.phase == Phase::Draining)
+        .filter(|one| one.phase.is_departing())
         .map(|one| now.duration_since(one.since).as_secs())
         .max()
         .unwrap_or(0)
@@ -207,6 +242,33 @@ mod tests {
     use super::*;
     use crate::actors::status::PlanStatus;
     use crate::pool::ids::PoolId;
+
+    #[test]
+    fn k09_a03_how_old_the_inventory_is_stands_on_the_page() {
+        let blind = ProcessStatus {
+            inventory: InventoryAge {
+                fault: Some(crate::pool::observation::Fault {
+                    label: "KubernetesFailed",
+                    subject: "nodeclaims".into(),
+                    detail: "500".into(),
+                }),
+                ..InventoryAge::default()
+            },
+            ..ProcessStatus::default()
+        };
+        let page_of = |status: &ProcessStatus| page(status, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(page_of(&blind).contains("trino_pool_nodeclaims_fault 1"));
+        assert!(
+            !page_of(&blind).contains("trino_pool_nodeclaims_age_seconds"),
+            "never listed"
+        );
+        let mut old = blind;
+        old.inventory.age = Some(std::time::Duration::from_secs(90));
+        old.inventory.claims = 7;
+        for line in ["trino_pool_nodeclaims_age_seconds 90", "trino_pool_nodeclaims 7"] {
+            assert!(page_of(&old).contains(line), "{line}");
+        }
+    }
 
     #[test]
     fn the_page_answers_whether_a_pool_is_all_right() {

@@ -36,9 +36,9 @@ pub enum CliError {
          pass --no-leader-election if this is the only replica, or use postgres://"
     )]
     SqliteElection,
-    /// The store did not open.
-    #[error("the store: {0}")]
-    Store(StoreError),
+    /// The store of this name did not open, or did not answer.
+    #[error("the store {0}: {1}")]
+    Store(String, StoreError),
     /// The token file cannot be read.
     #[error("--gateway-token-file {path}: {problem}", path = .0.display(), problem = .1)]
     TokenFile(PathBuf, io::Error),

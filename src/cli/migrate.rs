@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use super::args::MigrateArgs;
 use super::error::CliError;
 use super::output;
-use crate::store::open::{Kind, migrate};
+use crate::store::open::{Kind, migrate, place};
 use crate::telemetry::logging::install;
 
 /// Runs the command to its exit status.
 pub async fn command(args: &MigrateArgs) -> Result<ExitCode, CliError> {
     Kind::of(&args.store).map_err(CliError::of_store_url)?;
     install(args.logging.log_format, &args.logging.log)?;
-    let done = migrate(&args.store).await.map_err(CliError::Store)?;
+    let refused = |error| CliError::Store(place(&args.store), error);
+    let done = migrate(&args.store).await.map_err(refused)?;
     output::line(&if done.from == done.to {
         format!("the store is up to date (schema version {})", done.to)
     } else {

@@ -25,7 +25,6 @@ use crate::gateway::pooled::PooledGateway;
 use crate::gateway::port::{Gateway, GatewayFault};
 use crate::pool::ids::RoutingGroup;
 use crate::store::open;
-use crate::store::port::Store;
 use crate::telemetry::logging::install;
 use crate::transport::network::{NetworkOptions, NetworkTransport};
 use crate::trino::http::TrinoHttp;
@@ -71,11 +70,18 @@ async fn begin(checked: Checked) -> Result<Started, CliError> {
     let listen = listener.local_addr().map_err(refused)?;
     let cluster = KubernetesCluster::from_environment(&connect, scope).await?;
     cluster.check().await.map_err(CliError::Kubernetes)?;
-    let store = open::connect(&store).await.map_err(CliError::Store)?;
+    let store_place = open::place(&store);
+    let refused = |error| CliError::Store(store_place.clone(), error);
+    let store = open::connect(&store).await.map_err(refused)?;
     let transport = NetworkTransport::new(NetworkOptions::default())?;
     let place = origin.to_string();
     let gateway = PooledGateway::new(transport.clone(), origin, token);
-    check_gateway(&gateway, &place, &*store).await?;
+    if let Some(fault) = check_gateway(&gateway, &place).await? {
+        if store.pools().await.map_err(refused)?.is_empty() {
+            return Err(CliError::Gateway(place, fault.to_string()));
+        }
+        tracing::warn!(gateway = place, error = %fault, "the gateway cannot be used now; steps that need it wait");
+    }
     let clock = Arc::new(SystemClock::new());
     tracing::info!(
         identity = settings.owner,
@@ -112,12 +118,12 @@ async fn begin(checked: Checked) -> Result<Started, CliError> {
     Ok(Started { handle, pages })
 }
 
-/// A wrong token is found at every start. A gateway that does not answer as one is a mistake in the command line
-/// when nothing was ever looked after with this store; later it is an outage, in which only the steps that need
+/// A wrong token is found at every start. `Some`: it does not answer as a gateway, which is a mistake in the command
+/// line when nothing was ever looked after with this store; later it is an outage, in which only the steps that need
 /// the gateway wait, and protection, evidence and health go on.
-async fn check_gateway(gateway: &impl Gateway, place: &str, store: &dyn Store) -> Result<(), CliError> {
+async fn check_gateway(gateway: &impl Gateway, place: &str) -> Result<Option<GatewayFault>, CliError> {
     match gateway.pool(&RoutingGroup::new(NOBODYS_POOL)).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(None),
         Err(fault @ GatewayFault::Credential { .. }) => {
             Err(CliError::GatewayCredential(place.to_owned(), fault.to_string()))
         }
@@ -125,13 +131,7 @@ async fn check_gateway(gateway: &impl Gateway, place: &str, store: &dyn Store) -
             fault @ (GatewayFault::Unreachable(_)
             | GatewayFault::Unavailable { .. }
             | GatewayFault::Protocol(_)),
-        ) => {
-            if store.pools().await.map_err(CliError::Store)?.is_empty() {
-                return Err(CliError::Gateway(place.to_owned(), fault.to_string()));
-            }
-            tracing::warn!(gateway = place, error = %fault, "the gateway cannot be used now; steps that need it wait");
-            Ok(())
-        }
+        ) => Ok(Some(fault)),
     }
 }
 

@@ -34,6 +34,20 @@ impl Kind {
     }
 }
 
+/// Which store a URL names, as people may read it: without user, password and parameters.
+#[must_use]
+pub fn place(url: &str) -> String {
+    let bare = url.split_once('?').map_or(url, |(bare, _)| bare);
+    match bare.split_once("://") {
+        // A password may hold an '@'; a host does not.
+        Some((scheme, rest)) => {
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{host}")
+        }
+        None => bare.to_owned(),
+    }
+}
+
 /// Opens the store a URL names, if its schema fits. Migrates nothing.
 ///
 /// # Errors
@@ -59,6 +73,18 @@ pub async fn migrate(url: &str) -> Result<Migrated, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_is_named_without_its_password() {
+        for (url, named) in [
+            ("postgres://me:hunter2@db:5432/x", "postgres://db:5432/x"),
+            ("postgres://me:hun@ter2@db/x?sslmode=require", "postgres://db/x"),
+            ("postgres://db/x?password=hunter2", "postgres://db/x"),
+            ("sqlite:/var/lib/pools.db", "sqlite:/var/lib/pools.db"),
+        ] {
+            assert_eq!(place(url), named);
+        }
+    }
 
     #[tokio::test]
     async fn a_wrong_url_says_what_is_wrong_and_never_the_password() {
