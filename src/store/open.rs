@@ -37,15 +37,19 @@ impl Kind {
 /// Which store a URL names, as people may read it: without user, password and parameters.
 #[must_use]
 pub fn place(url: &str) -> String {
-    let bare = url.split_once('?').map_or(url, |(bare, _)| bare);
-    match bare.split_once("://") {
-        // A password may hold an '@'; a host does not.
-        Some((scheme, rest)) => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{host}")
-        }
-        None => bare.to_owned(),
+    if Kind::of(url) == Ok(Kind::Sqlite) {
+        return url.split_once('?').map_or(url, |(path, _)| path).to_owned();
     }
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let host = match (rest.find(['?', '#']), rest.rfind('@')) {
+        // A password that is not escaped, or an '@' in a parameter: nobody knows where the host is.
+        (Some(parameters), Some(user)) if parameters < user => "…",
+        (parameters, user) => rest
+            .get(user.map_or(0, |at| at + 1)..parameters.unwrap_or(rest.len()))
+            .unwrap_or("…"),
+    };
+    format!("{scheme}://{host}")
 }
 
 /// Opens the store a URL names, if its schema fits. Migrates nothing.
@@ -80,7 +84,13 @@ mod tests {
             ("postgres://me:hunter2@db:5432/x", "postgres://db:5432/x"),
             ("postgres://me:hun@ter2@db/x?sslmode=require", "postgres://db/x"),
             ("postgres://db/x?password=hunter2", "postgres://db/x"),
+            ("postgres:me:hunter2@db/x", "postgres://db/x"),
+            ("postgres://me:hun?ter2@db/x", "postgres://…"),
+            ("postgres://db/x?password=hun@ter2", "postgres://…"),
+            ("postgres://me:hun#ter2@db/x", "postgres://…"),
+            ("postgresql:///x?host=/run/postgresql", "postgresql:///x"),
             ("sqlite:/var/lib/pools.db", "sqlite:/var/lib/pools.db"),
+            ("sqlite:/var/lib/a@b.db?mode=ro", "sqlite:/var/lib/a@b.db"),
         ] {
             assert_eq!(place(url), named);
         }
