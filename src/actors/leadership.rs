@@ -83,9 +83,9 @@ impl LeaseMachine {
         }
     }
 
-    /// Whether a holder's name is this process's own.
-    fn is(&self, holder: &str) -> bool {
-        holder == self.identity
+    /// Whether a Lease as read is held by this process.
+    fn is_ours(&self, lease: &LeaseFacts) -> bool {
+        lease.holder.as_deref() == Some(self.identity.as_str())
     }
 
     /// Until when this process may act on the Lease; `None` when it does not hold it.
@@ -119,7 +119,7 @@ impl LeaseMachine {
         };
         self.seen = Some((lease.clone(), first_seen));
 
-        let ours = lease.holder.as_deref() == Some(self.identity.as_str());
+        let ours = self.is_ours(&lease);
         if !ours {
             // Somebody else wrote it: whatever we thought we held is gone.
             self.renewed = None;
@@ -159,7 +159,7 @@ impl LeaseMachine {
     /// The write that hands over `lease`, as just read; `None` when it is not this process's.
     #[must_use]
     pub fn handing_over(&self, lease: &LeaseFacts) -> Option<Intent> {
-        (lease.holder.as_deref() == Some(self.identity.as_str())).then(|| Intent::Put {
+        self.is_ours(lease).then(|| Intent::Put {
             expected: Some(lease.resource_version.clone()),
             lease: LeaseFacts {
                 holder: None,
@@ -178,7 +178,7 @@ impl LeaseMachine {
     }
 
     fn claim(&self, current: Option<&LeaseFacts>, wall: Timestamp) -> LeaseFacts {
-        let ours = current.is_some_and(|lease| lease.holder.as_deref() == Some(self.identity.as_str()));
+        let ours = current.is_some_and(|lease| self.is_ours(lease));
         let transitions = current.map_or(0, |lease| lease.transitions);
         LeaseFacts {
             // Ignored on a write: the version travels as the precondition.
@@ -295,11 +295,10 @@ impl<T: Fn(Leadership) + Send> Driver<T> {
 
     /// A process that stands by is silent otherwise, and whoever looks at it wants to know whom it waits for.
     fn say_who_leads(&mut self, lookup: &Lookup<LeaseFacts>) {
-        let holder = match lookup {
-            Lookup::Found(lease) => lease.holder.clone(),
-            Lookup::Absent => None,
+        let other = match lookup {
+            Lookup::Found(lease) if !self.machine.is_ours(lease) => lease.holder.clone(),
+            Lookup::Found(_) | Lookup::Absent => None,
         };
-        let other = holder.filter(|holder| !self.machine.is(holder));
         if let Some(holder) = other.as_deref().filter(|_| other != self.followed) {
             tracing::info!(holder, "standing by: another process holds the leadership Lease");
         }
