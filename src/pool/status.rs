@@ -181,11 +181,12 @@ fn headline(input: &StatusInput<'_>) -> (String, String) {
 
 /// Why the pool as a whole creates and drains nothing, if so: a label and a sentence.
 fn standstill(mode: &PoolMode) -> Option<(&'static str, String)> {
-    match mode {
-        PoolMode::Frozen(why) => Some((why.label(), PlanReason::Frozen(why.clone()).to_string())),
-        PoolMode::Retained => Some(("Retained", PlanReason::Retained.to_string())),
-        PoolMode::Open | PoolMode::Held(_) | PoolMode::Emptying => None,
-    }
+    let reason = PlanReason::standstill(mode)?;
+    let label = match mode {
+        PoolMode::Frozen(why) => why.label(),
+        PoolMode::Retained | PoolMode::Open | PoolMode::Held(_) | PoolMode::Emptying => reason.label(),
+    };
+    Some((label, reason.to_string()))
 }
 
 fn planned(input: &StatusInput<'_>) -> (String, String) {

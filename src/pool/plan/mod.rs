@@ -329,15 +329,11 @@ pub fn plan(input: &PlanInput) -> Plan {
     )
 }
 
-/// Why the pool may not act at all, if so. *Held* is not such a reason: the last good desired state
-/// stays in force, and replacement and repair go on (S11).
+/// Why the pool may not act at all, if so.
 fn forbidden(input: &PlanInput) -> Option<PlanReason> {
-    match &input.mode {
-        PoolMode::Frozen(why) => Some(PlanReason::Frozen(why.clone())),
-        PoolMode::Retained => Some(PlanReason::Retained),
-        PoolMode::Emptying => None,
-        PoolMode::Open | PoolMode::Held(_) => (input.desired == 0).then_some(PlanReason::NoDesiredCount),
-    }
+    // A pool that is emptied needs no count.
+    let countless = || input.desired == 0 && input.mode != PoolMode::Emptying;
+    PlanReason::standstill(&input.mode).or_else(|| countless().then_some(PlanReason::NoDesiredCount))
 }
 
 /// The first rule that acts decides. Members that the gateway does not hold and candidates that are stuck are

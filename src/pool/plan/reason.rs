@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::pool::backoff::Hold;
-use crate::pool::desired::FreezeReason;
+use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::evidence::Disruption;
 use crate::pool::ids::InstanceId;
 use crate::pool::phase::Phase;
@@ -272,6 +272,16 @@ pub enum PlanReason {
 }
 
 impl PlanReason {
+    /// Why a pool in this mode creates and drains nothing at all, if so. *Held* is not such a mode: the last good
+    /// desired state stays in force, and replacement and repair go on (S11).
+    pub(in crate::pool) fn standstill(mode: &PoolMode) -> Option<Self> {
+        match mode {
+            PoolMode::Frozen(why) => Some(Self::Frozen(why.clone())),
+            PoolMode::Retained => Some(Self::Retained),
+            PoolMode::Open | PoolMode::Held(_) | PoolMode::Emptying => None,
+        }
+    }
+
     /// Label for metrics, conditions and Events.
     #[must_use]
     pub const fn label(&self) -> &'static str {
