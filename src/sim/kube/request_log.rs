@@ -103,6 +103,17 @@ impl RequestLog {
         self.by_actor.get(actor).cloned().unwrap_or_default()
     }
 
+    /// Requests by `<VERB> <resource>` of everybody but this actor.
+    #[must_use]
+    pub fn counts_without(&self, actor: &str) -> BTreeMap<String, u64> {
+        let others = self.by_actor.iter().filter(|(who, _)| *who != actor);
+        let mut sums = BTreeMap::new();
+        for (what, count) in others.flat_map(|(_, counts)| counts) {
+            *sums.entry(what.clone()).or_default() += count;
+        }
+        sums
+    }
+
     /// Everybody who sent a request.
     pub fn actors(&self) -> impl Iterator<Item = &str> {
         self.by_actor.keys().map(String::as_str)

@@ -4,7 +4,6 @@
 //! story, lets the world come to rest, and counts. The verdict: nothing was lost, no rule broke, and the
 //! story's own expectation held.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -427,13 +426,7 @@ fn count_world(world: &World, report: &mut ScenarioReport) {
         .map(|one| format!("{} {}: {}", one.at, one.pool, one.text))
         .collect();
     let log = world.kube.log();
-    let mut requests: BTreeMap<String, u64> = BTreeMap::new();
-    for actor in log.actors().filter(|actor| *actor != ADMIN) {
-        for (what, count) in log.counts_of(actor) {
-            *requests.entry(what).or_default() += count;
-        }
-    }
-    report.api_requests = requests;
+    report.api_requests = log.counts_without(ADMIN);
     // Statements and their pages are the clients'; everything else at the gateway is ours.
     let of_clients = |route: &str| route.ends_with(" statement") || route.ends_with(" query");
     report.gateway_requests = world
