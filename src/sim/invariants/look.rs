@@ -189,6 +189,8 @@ impl StoreLook {
             .iter()
             .filter_map(|made| instance_of(&made.name))
             .map(InstanceId::new)
+            // Of the others, one that came and went since the last look.
+            .filter(|id| !earlier.is_some_and(|look| look.rows().any(|(known, _)| known == id)))
             .collect();
         let mut pools = BTreeMap::new();
         for identity in store.pools().await? {
@@ -208,9 +210,7 @@ impl StoreLook {
                 rows.insert(id.clone(), row.unwrap_or_else(|| before.clone()));
             }
             for id in &shown {
-                // One that came and went since the last look.
-                let other = || earlier.is_some_and(|look| look.rows().any(|(known, _)| known == id));
-                if rows.contains_key(id) || other() {
+                if rows.contains_key(id) {
                     continue;
                 }
                 if let Some(row) = store.instance(id).await?.filter(|row| row.pool == identity.id) {
