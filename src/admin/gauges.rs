@@ -41,30 +41,29 @@ pub fn page(status: &ProcessStatus, now: Timestamp) -> Result<String, PageError>
 /// How old what is known of the NodeClaims is, and how complete (K09, A03). Without a listing ever, no series: unknown is
 /// no number.
 fn inventory_gauges(registry: &mut Registry, inventory: &InventoryAge) {
-    let mut gauge = |name: &str, help: &str, value: i64| {
-        let gauge: Gauge = Gauge::default();
-        gauge.set(value);
-        registry.register(name, help, gauge);
-    };
     if let Some(age) = inventory.age {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         gauge(
+            registry,
             "trino_pool_nodeclaims_age_seconds",
             "Age of the last good listing of NodeClaims",
             seconds,
         );
         gauge(
+            registry,
             "trino_pool_nodeclaims",
             "NodeClaims in it",
             count(inventory.claims),
         );
         gauge(
+            registry,
             "trino_pool_undecodable_nodeclaims",
             "NodeClaims in it that cannot be read",
             count(inventory.undecodable),
         );
     }
     gauge(
+        registry,
         "trino_pool_nodeclaims_fault",
         "1 while NodeClaims cannot be listed",
         i64::from(inventory.fault.is_some()),
@@ -72,16 +71,25 @@ fn inventory_gauges(registry: &mut Registry, inventory: &InventoryAge) {
 }
 
 fn process_gauges(registry: &mut Registry, status: &ProcessStatus) {
-    let leader: Gauge = Gauge::default();
-    leader.set(i64::from(status.leader));
-    registry.register("trino_pool_leader", "1 while this process leads", leader);
-    let undecodable: Gauge = Gauge::default();
-    undecodable.set(count(status.undecodable_pools.len()));
-    registry.register(
+    gauge(
+        registry,
+        "trino_pool_leader",
+        "1 while this process leads",
+        i64::from(status.leader),
+    );
+    gauge(
+        registry,
         "trino_pool_undecodable_pools",
         "TrinoPools present and unreadable",
-        undecodable,
+        count(status.undecodable_pools.len()),
     );
+}
+
+/// One gauge without labels.
+fn gauge(registry: &mut Registry, name: &str, help: &str, value: i64) {
+    let gauge: Gauge = Gauge::default();
+    gauge.set(value);
+    registry.register(name, help, gauge);
 }
 
 /// One family per question an operator asks of a pool.
