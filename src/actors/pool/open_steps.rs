@@ -41,7 +41,9 @@ impl OpenSteps {
         self.0 = journal
             .into_iter()
             .map(|step| {
-                let before = known.iter().find(|open| open.is(&step.request));
+                let before = known
+                    .iter()
+                    .find(|open| open.is(&step.request.operation, &step.request.step));
                 OpenStep {
                     since: before.map_or(step.at, |open| open.since),
                     sent: before.and_then(|open| open.sent),
@@ -64,8 +66,7 @@ impl OpenSteps {
 
     /// A step was settled.
     pub(super) fn finish(&mut self, operation: &OperationId, step: &StepId) {
-        self.0
-            .retain(|open| open.request.operation != *operation || open.request.step != *step);
+        self.0.retain(|open| !open.is(operation, step));
     }
 
     /// Remembers that a copy is sent under an epoch.
@@ -88,13 +89,15 @@ impl OpenSteps {
     }
 
     fn get_mut(&mut self, request: &MemberRequest) -> Option<&mut OpenStep> {
-        self.0.iter_mut().find(|open| open.is(request))
+        self.0
+            .iter_mut()
+            .find(|open| open.is(&request.operation, &request.step))
     }
 }
 
 impl OpenStep {
-    fn is(&self, request: &MemberRequest) -> bool {
-        self.request.operation == request.operation && self.request.step == request.step
+    fn is(&self, operation: &OperationId, step: &StepId) -> bool {
+        self.request.operation == *operation && self.request.step == *step
     }
 
     /// Whether an earlier copy may still be applied, whatever came of the last one. The journal's count of attempts
