@@ -8,8 +8,9 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, StartState, World};
+use crate::pool::ids::InstanceId;
 use crate::pool::names::{
-    ANNOTATION_DO_NOT_DISRUPT, COORDINATOR, LABEL_COMPONENT, LABEL_INSTANCE, LABEL_POOL,
+    ANNOTATION_DO_NOT_DISRUPT, COORDINATOR, LABEL_COMPONENT, LABEL_INSTANCE, LABEL_POOL, ObjectNames,
 };
 use crate::sim::kube::json as j;
 use crate::sim::kube::{ACTOR_HEADER, Resource};
@@ -146,11 +147,11 @@ impl World {
     pub fn restart_workers(&mut self, instance: &str) -> Result<(), AdminError> {
         let at = self.now.to_string();
         let template = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}});
-        let name = format!("{instance}-worker");
+        let workers = ObjectNames::of(&InstanceId::new(instance)).workers;
         self.patch(
             Resource::Deployments,
             NAMESPACE,
-            &name,
+            workers.as_str(),
             &json!({"spec": {"template": template}}),
         )
     }
