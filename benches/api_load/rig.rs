@@ -113,15 +113,22 @@ impl Rig {
         let world = SharedWorld::new(World::new(options)?);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(StoreId::new("bench")));
         let ports = world.ports(OPERATOR, Arc::clone(&clock), Arc::clone(&entropy))?;
-        let limits = if held_back {
-            Limits::default()
+        // The world's own client is held back as in production.
+        let cluster = if held_back {
+            ports.cluster
         } else {
-            Limits::none()
+            let client = in_process_client(world.kube_face(), OPERATOR);
+            let (time, dice) = (Arc::clone(&clock), Arc::clone(&entropy));
+            Arc::new(KubernetesCluster::with(
+                client,
+                Scope::All,
+                Limits::none(),
+                time,
+                dice,
+            ))
         };
-        let client = in_process_client(world.kube_face(), OPERATOR);
-        let (time, dice) = (Arc::clone(&clock), Arc::clone(&entropy));
         let ports = Ports {
-            cluster: Arc::new(KubernetesCluster::with(client, Scope::All, limits, time, dice)),
+            cluster,
             gateway: ports.gateway,
             coordinator: ports.coordinator,
             store: Arc::clone(&store),
