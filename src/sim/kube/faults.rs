@@ -158,25 +158,6 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// Whether some rule in force fails reads of this resource, or of this object of it.
-    pub(crate) fn fail_reads(&self, resource: Resource, name: Option<&str>) -> bool {
-        self.rules.values().any(|rule| {
-            rule.resource.is_none_or(|of| of == resource)
-                && rule.verb.is_none_or(|verb| !verb.writes())
-                && (rule.name.is_none() || name.is_none() || rule.name.as_deref() == name)
-                && rule.times != Some(0)
-        })
-    }
-
-    /// Whether some rule in force fails writes of this resource.
-    pub(crate) fn fail_writes(&self, resource: Resource) -> bool {
-        self.rules.values().any(|rule| {
-            rule.resource.is_none_or(|of| of == resource)
-                && rule.verb.is_none_or(Verb::writes)
-                && rule.times != Some(0)
-        })
-    }
-
     /// The fault that hits this request, if any; counts it off.
     pub(crate) fn hit(&mut self, target: &Target) -> Option<Fault> {
         let rule = self.rules.values_mut().find(|rule| rule.matches(target))?;

@@ -157,18 +157,6 @@ impl KubeSim {
         sim
     }
 
-    /// Whether reads of this resource fail or are stale now, of this object or of any.
-    #[must_use]
-    pub fn fails_reads(&self, resource: Resource, name: Option<&str>) -> bool {
-        self.stale.is_some() || self.unserved.contains(&resource) || self.faults.fail_reads(resource, name)
-    }
-
-    /// Whether writes of this resource fail now.
-    #[must_use]
-    pub fn fails_writes(&self, resource: Resource) -> bool {
-        self.unserved.contains(&resource) || self.faults.fail_writes(resource)
-    }
-
     /// Makes the namespace exist.
     pub fn ensure_namespace(&mut self, name: &str, now: Timestamp) {
         if self.store.get(Resource::Namespaces, "", name).is_none() {

@@ -155,12 +155,6 @@ impl Traffic {
         self.probes_answered = answered;
     }
 
-    /// Whether they can be reached.
-    #[must_use]
-    pub const fn are_probes_answered(&self) -> bool {
-        self.probes_answered
-    }
-
     /// Requests that were sent to coordinators past the gateway: probes.
     #[must_use]
     pub const fn probes(&self) -> u64 {
