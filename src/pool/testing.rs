@@ -17,9 +17,10 @@ use super::instance::{
     InstanceObjects, InstanceRow, MemberHandle, ObjectRef, ProcessIdentity, ValidationReceipt,
 };
 use super::observation::{NodeReadings, Observation, OwnedWorkload, Reading};
-use super::outdated::blueprint_digest;
+use super::outdated::{Outdated, blueprint_digest};
 use super::ownership;
 use super::phase::Phase;
+use super::plan::{EvidenceView, InstanceView};
 use super::step::{Confirmed, StepContext};
 use crate::cluster::facts::{
     ClaimFacts, ContainerFacts, DeploymentFacts, Grace, NodeFacts, ObjectFacts, ObjectKind, OwnerRef,
@@ -28,6 +29,30 @@ use crate::cluster::facts::{
 use crate::gateway::model::{Member, MemberPhase, Obligations, RetirementKind};
 use crate::pool::names;
 use crate::trino::port::CoordinatorInfo;
+
+/// A view of an instance of which nothing is known but its phase: it answers, is what is desired, and no node beneath
+/// it goes. In that phase since it was made, at `since`.
+pub fn view(name: &str, phase: Phase, since: Timestamp) -> InstanceView {
+    InstanceView {
+        id: name.into(),
+        phase,
+        suspected_locally: false,
+        answering: true,
+        unregistered: false,
+        leaving: false,
+        leaving_since: None,
+        member: None,
+        outdated: Outdated::No,
+        evidence: EvidenceView::None,
+        at_risk: false,
+        repair_for: None,
+        created_at: since,
+        phase_changed_at: since,
+        deadline: None,
+        outstanding: None,
+        waiting: None,
+    }
+}
 
 /// Named ways to bend a `T`, for tables.
 pub type Bends<T> = Vec<(&'static str, fn(&mut T))>;

@@ -4,9 +4,9 @@ use super::*;
 use crate::pool::desired::FreezeReason;
 use crate::pool::evidence::Disruption;
 use crate::pool::ids::Namespace;
-use crate::pool::outdated::Outdated;
 use crate::pool::plan::{PlanInput, plan};
 use crate::pool::step::{WaitReason, Waiting};
+use crate::pool::testing;
 use crate::pool::validate::{example_spec, validate};
 
 fn now() -> Timestamp {
@@ -18,25 +18,7 @@ fn desired() -> DesiredPool {
 }
 
 fn view(name: &str, phase: Phase) -> InstanceView {
-    InstanceView {
-        id: name.into(),
-        phase,
-        suspected_locally: false,
-        answering: true,
-        unregistered: false,
-        leaving: false,
-        leaving_since: None,
-        member: None,
-        outdated: Outdated::No,
-        evidence: EvidenceView::None,
-        at_risk: false,
-        repair_for: None,
-        created_at: now(),
-        phase_changed_at: now(),
-        deadline: None,
-        outstanding: None,
-        waiting: None,
-    }
+    testing::view(name, phase, now())
 }
 
 fn serving(names: &[&str]) -> Vec<InstanceView> {

@@ -24,6 +24,7 @@ use crate::pool::instance::FailureCause;
 use crate::pool::outdated::Outdated;
 use crate::pool::phase::Phase;
 use crate::pool::step::{WaitReason, Waiting};
+use crate::pool::testing::view;
 use crate::store::port::FailureMemory;
 
 /// Noon of a day; everything else is told in seconds before it.
@@ -60,23 +61,9 @@ pub(super) fn pool(desired: u32, floor: u32, views: Vec<InstanceView>) -> PlanIn
 /// An instance as the gateway usually holds one in that phase, an hour old and two minutes in its phase.
 pub(super) fn instance(name: &str, phase: Phase) -> InstanceView {
     InstanceView {
-        id: id(name),
-        phase,
-        suspected_locally: false,
-        answering: true,
-        unregistered: false,
-        leaving: false,
-        leaving_since: None,
         member: member_in(phase),
-        outdated: Outdated::No,
-        evidence: EvidenceView::None,
-        at_risk: false,
-        repair_for: None,
-        created_at: ago(3600),
         phase_changed_at: ago(120),
-        deadline: None,
-        outstanding: None,
-        waiting: None,
+        ..view(name, phase, ago(3600))
     }
 }
 
