@@ -82,6 +82,7 @@ stories! {
     release_rollout = "release-rollout";
     scale_in = "scale-in";
     template_edited = "template-edited";
+    every_template_edited = "every-template-edited";
     candidate_on_leaving_node = "candidate-on-leaving-node";
     unowned_node = "unowned-node";
     finite_grace = "finite-grace";

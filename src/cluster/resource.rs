@@ -143,7 +143,8 @@ pub struct TimingsSpec {
     /// First pause after a failed candidate; 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate_backoff: Option<String>,
-    /// Longest such pause; 30m.
+    /// Longest such pause; 30m. Also how long an instance must have served before it is replaced because somebody
+    /// edited a Deployment of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate_backoff_max: Option<String>,
 }

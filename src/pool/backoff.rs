@@ -85,7 +85,6 @@ const fn is_fault(cause: FailureCause) -> bool {
         | FailureCause::ProcessRestarted
         | FailureCause::DeadlineExceeded
         | FailureCause::ForeignObject
-        | FailureCause::TemplateEdited
         | FailureCause::BlueprintUnreadable
         | FailureCause::GatewayRefused => true,
     }

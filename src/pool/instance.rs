@@ -4,6 +4,8 @@
 //! vocabulary of what may change after creation; evidence and further nodes have writes of their own,
 //! because they are immutable.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +139,11 @@ pub struct ValidationReceipt {
     pub checks: Vec<String>,
     /// When they passed.
     pub validated_at: Timestamp,
+    /// ReplicaSets of the pods that were looked at. Pods of another one run an edited template (A11). `None` in a
+    /// receipt of an operator that did not record them: of such an instance nothing is said. Not in the certificate:
+    /// the gateway is told nothing of it.
+    #[serde(default)]
+    pub replica_sets: Option<BTreeSet<ObjectUid>>,
 }
 
 /// Why a candidate was given up. The cause decides which failures count as "the same" for backoff.
@@ -167,8 +174,6 @@ pub enum FailureCause {
     DeadlineExceeded,
     /// Objects of that name exist and are not ours.
     ForeignObject,
-    /// Somebody edited one of its Deployments, so that what would be admitted is not what was asked for.
-    TemplateEdited,
     /// The stored blueprint cannot be rendered.
     BlueprintUnreadable,
     /// The gateway refused it for good.
@@ -188,7 +193,6 @@ impl FailureCause {
             Self::ProcessRestarted => "ProcessRestarted",
             Self::DeadlineExceeded => "DeadlineExceeded",
             Self::ForeignObject => "ForeignObject",
-            Self::TemplateEdited => "TemplateEdited",
             Self::BlueprintUnreadable => "BlueprintUnreadable",
             Self::GatewayRefused => "GatewayRefused",
         }

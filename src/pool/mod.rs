@@ -8,6 +8,7 @@ pub mod blueprint;
 pub mod canonical;
 pub mod cordon;
 pub mod desired;
+pub mod edited;
 pub mod evidence;
 pub mod floor;
 pub mod health;

@@ -148,10 +148,7 @@ pub struct OwnedWorkload {
     pub workers_ready: Option<u32>,
     /// `spec.replicas` of the worker Deployment.
     pub workers_wanted: Option<u32>,
-    /// Deployments of which somebody edited the pod template, and how it shows (A11): what was validated is not what
-    /// runs, or will not be for long.
-    pub edited: Vec<String>,
-    /// Foreign or unprovable objects, template edits, several coordinators.
+    /// Foreign or unprovable objects, several coordinators.
     pub faults: Vec<Fault>,
 }
 

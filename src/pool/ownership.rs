@@ -119,8 +119,6 @@ fn epoch_fits(deployment: &DeploymentFacts, current: Epoch) -> Result<(), String
 }
 
 fn replica_sets(owned: &mut OwnedWorkload, objects: &InstanceObjects, workload: &Workload) {
-    let mut of_coordinator = Vec::new();
-    let mut of_workers = Vec::new();
     for set in &workload.replica_sets {
         let subject = set.name.as_str();
         let Some(part) = controller(&set.owners)
@@ -143,24 +141,12 @@ fn replica_sets(owned: &mut OwnedWorkload, objects: &InstanceObjects, workload: 
         if !deployment_stands {
             fault(owned, "OrphanReplicaSet", subject, "its Deployment is gone");
         }
-        match part {
-            Part::Coordinator => of_coordinator.push(subject),
-            Part::Workers => of_workers.push(subject),
-        }
     }
-    // We never write a template, and scaling makes no second ReplicaSet: somebody edited it (A11).
-    for (deployment, sets) in [
-        (&objects.coordinator, of_coordinator),
-        (&objects.workers, of_workers),
-    ] {
-        if sets.len() > 1 {
-            let detail = format!("its template was edited: ReplicaSets {}", sets.join(", "));
-            fault(owned, "TemplateEdited", deployment.name.as_str(), &detail);
-            owned
-                .edited
-                .push(format!("Deployment {}, {detail}", deployment.name));
-        }
-    }
+}
+
+/// The ReplicaSet that made a pod, by name and UID, if one did.
+pub(super) fn replica_set(pod: &PodFacts) -> Option<(&str, ObjectUid)> {
+    controller(&pod.owners).map(|owner| (owner.name.as_str(), ObjectUid::from(owner.uid.as_str())))
 }
 
 fn controller(owners: &[OwnerRef]) -> Option<&OwnerRef> {
@@ -287,28 +273,19 @@ mod tests {
         assert_eq!(owned.coordinators.len(), 1);
     }
 
+    /// The pods of an edited template are ours all the same: still protected, still counted, still to be absent.
     #[test]
-    fn a11_a_second_replica_set_says_that_the_template_was_edited() {
+    fn a11_a_second_replica_set_of_a_recorded_deployment_is_ours() {
         let mut workload = testing::workload(1);
         let mut second = workload.replica_sets[0].clone();
         second.name = "rs-coordinator-2".into();
         second.uid = "uid-rs-coordinator-2".into();
         workload.replica_sets.push(second);
-        workload.deployments[0].generation = 2;
-        let owned = prove_now(&workload);
-        assert_eq!(labels(&owned), ["TemplateEdited"]);
-        assert_eq!(owned.edited.len(), 1);
-    }
-
-    #[test]
-    fn a11_scaling_alone_is_no_template_edit() {
-        let mut workload = testing::workload(1);
-        workload.deployments[1].generation = 5;
-        workload.deployments[1].replicas = Some(3);
+        workload.pods[0].owners[0].name = "rs-coordinator-2".into();
+        workload.pods[0].owners[0].uid = "uid-rs-coordinator-2".into();
         let owned = prove_now(&workload);
         assert_eq!(owned.faults, []);
-        assert_eq!(owned.edited, Vec::<String>::new());
-        assert_eq!(owned.workers_wanted, Some(3));
+        assert_eq!(owned.coordinators.len(), 1);
     }
 
     #[test]

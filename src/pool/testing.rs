@@ -131,6 +131,7 @@ pub fn receipt() -> ValidationReceipt {
             .map(str::to_owned)
             .to_vec(),
         validated_at: at(0),
+        replica_sets: None,
     }
 }
 

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::port::{ClusterNode, Coordinator, CoordinatorInfo, CoordinatorTarget, ProbeError};
 use crate::cluster::facts::{PodFacts, Workload};
 use crate::pool::desired::Blueprint;
+use crate::pool::edited::replica_sets;
 use crate::pool::ids::{Digest, ObjectName, TrinoNodeId};
 use crate::pool::instance::{InstanceObjects, ObjectRef, ProcessIdentity, ValidationReceipt};
 use crate::pool::observation::{Fault, OwnedWorkload, Validation};
@@ -141,6 +142,7 @@ fn prove(
         ready_workers,
         checks: CHECKS.map(str::to_owned).to_vec(),
         validated_at: now,
+        replica_sets: Some(replica_sets(candidate.owned)),
     })
 }
 

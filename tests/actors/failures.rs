@@ -238,3 +238,37 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
         })
         .await;
 }
+
+/// It was in the middle of a replacement, and never says anything again.
+#[tokio::test(start_paused = true)]
+async fn l6_a_pool_actor_that_keeps_dying_gives_its_place_in_the_budget_of_the_cluster_back() {
+    let (world, store) = (World::default(), world::store());
+    world.add_pool("analytics", |_| {});
+    world.add_pool("adhoc", |_| {});
+    world.add_nodes("old", 36);
+    let (panicking, ports) = ReadOnlyStore::ports(&world, &store);
+    let settings = Settings {
+        replacement_budget: Some(1),
+        ..world::settings("a")
+    };
+    let mut process = Process::on(ports, settings).await;
+    process.converged("analytics", 3).await;
+    process.converged("adhoc", 3).await;
+    // Its drain takes longer than this test.
+    world.lock().owed = 1;
+    let first = process.serving("adhoc")[0].clone();
+    world.drift_first_node_of(&first);
+    process
+        .until("it is in the middle of a replacement", minutes(5), |process| {
+            process.pool("adhoc").instances.len() > 3
+        })
+        .await;
+    panicking.panic_on("trino/adhoc");
+    let second = process.serving("analytics")[0].clone();
+    world.drift_first_node_of(&second);
+    process
+        .until("the other pool replaces its own", minutes(5), |process| {
+            process.pool("analytics").instances.len() > 3
+        })
+        .await;
+}

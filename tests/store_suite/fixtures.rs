@@ -158,6 +158,7 @@ pub fn every_change() -> InstanceChanges {
             ready_workers: 2,
             checks: vec!["image".into(), "workers".into()],
             validated_at: Timestamp::from_nanosecond(1_760_000_000_123_456_789).unwrap(),
+            replica_sets: Some(["uid-rs".into()].into()),
         }),
         failure: Some(CandidateFailure {
             cause: FailureCause::NodeLeaving,

@@ -58,8 +58,8 @@ pub(super) struct Live {
     pub(super) nodes: Vec<NodeName>,
     /// The last verdict on its nodes, kept between rounds for order and display.
     pub(super) placement: Option<PlacementReport>,
-    /// Somebody edited one of its Deployments, as of the last look that showed them (A11).
-    pub(super) edited: bool,
+    /// How it shows that somebody edited one of its Deployments, as of the last look that showed them (A11).
+    pub(super) edited: Option<Fault>,
     /// What a draining member owed when last asked.
     pub(super) outstanding_work: Option<u64>,
 }
@@ -121,7 +121,7 @@ impl Live {
             cordon_fault: None,
             nodes: Vec::new(),
             placement: None,
-            edited: false,
+            edited: None,
             outstanding_work: None,
         }
     }

@@ -8,6 +8,7 @@ use super::Brain;
 use super::children::Job;
 use crate::actors::messages::{CordonOutcome, Cordoned, Inspected};
 use crate::actors::status::Probes;
+use crate::pool::edited::edited;
 use crate::pool::health::{self, Failing, Health};
 use crate::pool::ids::InstanceId;
 use crate::pool::observation::{Fault, Reading};
@@ -52,7 +53,7 @@ impl Brain {
         let Some(seen) = live.seen.clone() else { return };
         live.note_health(&seen, now);
         if let Some(owned) = seen.owned.seen() {
-            live.edited = !owned.edited.is_empty();
+            live.edited = edited(live.row.receipt.as_ref(), owned, seen.at);
         }
         if let Some(Some(obligations)) = seen.obligations.seen() {
             live.outstanding_work = Some(obligations.outstanding());

@@ -12,7 +12,8 @@ use crate::pool::ids::{InstanceId, NodeName};
 use crate::pool::lifecycle;
 use crate::pool::outdated::{Outdated, blueprint_digest, outdated};
 use crate::pool::plan::{
-    Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, ReplacementBudget, holds_a_place, plan,
+    Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, PlanTimings, ReplacementBudget,
+    holds_a_place, plan, waits_for_a_place,
 };
 use crate::pool::step::Effect;
 use crate::store::port::{NewInstance, Write};
@@ -34,7 +35,7 @@ impl Brain {
         {
             let plan = plan(&input);
             tracing::debug!(pool = %self.pool, reason = %plan.reason, "plan");
-            self.plan_waits_for_budget = waits_for_budget(&plan.reason);
+            self.plan_waits_for_budget = waits_for_a_place(&plan);
             self.plan = PlanStatus {
                 label: plan.reason.label().to_owned(),
                 detail: plan.reason.to_string(),
@@ -232,8 +233,8 @@ impl Brain {
     /// Whether the pool holds a place in the budget of the whole cluster.
     pub(super) fn is_replacing(&self, views: &[InstanceView]) -> bool {
         let desired = self.desired().map(|desired| desired.instances);
-        let stuck_after = self.timings().drain_stuck_after;
-        holds_a_place(views, desired, stuck_after, self.ports.clock.now())
+        let timings = PlanTimings::from(&self.timings());
+        holds_a_place(views, desired, &self.mode, &timings, self.ports.clock.now())
     }
 }
 
@@ -250,10 +251,6 @@ fn leaving(claim: &ClaimFacts) -> Option<Disruption> {
     } else {
         claim.drifted.is_some().then_some(Disruption::Drifted)
     }
-}
-
-fn waits_for_budget(reason: &PlanReason) -> bool {
-    matches!(reason, PlanReason::ClusterBudgetSpent { .. })
 }
 
 fn view(live: &Live, desired: Option<&DesiredPool>, timings: &Timings, now: Duration) -> InstanceView {
@@ -275,7 +272,7 @@ fn view(live: &Live, desired: Option<&DesiredPool>, timings: &Timings, now: Dura
         outdated: desired.map_or(Outdated::No, |desired| {
             let wanted = &desired.blueprint;
             match outdated(&row.release, &row.spec_digest, &row.blueprint, wanted) {
-                Outdated::No if live.edited => Outdated::Edited,
+                Outdated::No if live.edited.is_some() => Outdated::Edited,
                 recorded => recorded,
             }
         }),

@@ -363,7 +363,8 @@ fn instance_status(live: &Live) -> InstanceStatus {
         nodes: live.nodes.clone(),
         faults: {
             // Several looks in one round may have said the same.
-            let distinct: BTreeSet<Fault> = live.faults.iter().cloned().collect();
+            let told = live.faults.iter().chain(&live.edited);
+            let distinct: BTreeSet<Fault> = told.cloned().collect();
             distinct.into_iter().collect()
         },
         cordon: live.cordon_fault.clone(),

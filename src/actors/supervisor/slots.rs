@@ -229,6 +229,10 @@ impl State {
         slot.status.counts = Counts::default();
         slot.restarts = slot.restarts.saturating_add(1);
         slot.failures_in_row = slot.failures_in_row.saturating_add(1);
+        slot.wants_to_replace = false;
+        // Its successor goes on with what was under way. One that dies again before it can say so gives the place back:
+        // other pools must not wait for it (L6).
+        slot.replacing &= slot.failures_in_row == 1;
         ending.detail().clone_into(&mut slot.last_reason);
         slot.start_at = match ending {
             // Whoever holds authority now gets a whole lease duration to show that it leads.

@@ -6,6 +6,7 @@ use super::requests::{admission, admission_attempt};
 use super::view::View;
 use super::{RECEIPT_FRESHNESS, resolve};
 use crate::gateway::model::{Member, MemberAction, MemberPhase, MemberRequest};
+use crate::pool::edited::edited;
 use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges, ValidationReceipt};
 use crate::pool::observation::Reading;
 use crate::pool::phase::Phase;
@@ -112,13 +113,16 @@ fn decide(view: View<'_>, member: &Member) -> Next {
             ),
             Err(next) => next,
         },
+        // Proven anew where it stands, so that its deadline stays what it was, however often somebody edits.
+        Err(Unusable::Edited) => prepare(view),
         // Validated again rather than refused for ever, once that can lead to an admission.
-        Err(_stale) => still_unproven(view).unwrap_or_else(|| {
-            Next::record(RowChange {
-                to: Some(Phase::Preparing),
-                ..RowChange::default()
-            })
-        }),
+        Err(Unusable::Absent | Unusable::OtherProcess | Unusable::TooOld) => still_unproven(view)
+            .unwrap_or_else(|| {
+                Next::record(RowChange {
+                    to: Some(Phase::Preparing),
+                    ..RowChange::default()
+                })
+            }),
     }
 }
 
@@ -174,20 +178,32 @@ fn prepare(view: View<'_>) -> Next {
     }
 }
 
-/// The receipt, if it is of the registered process and young enough; otherwise what is wrong with it.
-fn usable_receipt(view: View<'_>) -> Result<&ValidationReceipt, &'static str> {
-    let receipt = view.row.receipt.as_ref().ok_or("there is none")?;
+/// Why a receipt is not presented.
+enum Unusable {
+    Absent,
+    OtherProcess,
+    TooOld,
+    /// Other pods run than those it was made of (A11).
+    Edited,
+}
+
+/// The receipt, if it is of the registered process and of the pods that run, and young enough.
+fn usable_receipt(view: View<'_>) -> Result<&ValidationReceipt, Unusable> {
+    let receipt = view.row.receipt.as_ref().ok_or(Unusable::Absent)?;
     let same =
         view.row.process.as_ref().is_some_and(|process| {
             process.pod == receipt.process.pod && process.boot == receipt.process.boot
         });
     if !same {
-        return Err("it is of another process");
+        return Err(Unusable::OtherProcess);
     }
     let expires = receipt.validated_at.saturating_add(RECEIPT_FRESHNESS);
-    if expires.is_ok_and(|expires| view.now < expires) {
-        Ok(receipt)
-    } else {
-        Err("it is too old")
+    if !expires.is_ok_and(|expires| view.now < expires) {
+        return Err(Unusable::TooOld);
     }
+    let owned = view.seen.owned.seen();
+    if owned.is_some_and(|owned| edited(Some(receipt), owned, view.seen.at).is_some()) {
+        return Err(Unusable::Edited);
+    }
+    Ok(receipt)
 }

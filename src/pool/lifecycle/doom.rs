@@ -26,7 +26,6 @@ pub(super) fn reason(view: View<'_>) -> Option<CandidateFailure> {
             let seen = view.seen.placement.seen();
             invalid_node(view, view.ctx.fresh_placement.as_ref().or(seen))
         })
-        .or_else(|| edited(view))
         .or_else(|| restarted(view))
 }
 
@@ -91,16 +90,6 @@ fn invalid_node(view: View<'_>, report: Option<&PlacementReport>) -> Option<Cand
         return None;
     }
     report?.invalid.first().cloned()
-}
-
-/// What somebody edited is never repaired, and never admitted either (A11); the next candidate is made anew, after a
-/// pause that grows while something edits each of them.
-fn edited(view: View<'_>) -> Option<CandidateFailure> {
-    let detail = view.seen.owned.seen()?.edited.first()?.clone();
-    Some(CandidateFailure {
-        cause: FailureCause::TemplateEdited,
-        detail,
-    })
 }
 
 /// Another process than the registered one; only a registration ties a candidate to a process.

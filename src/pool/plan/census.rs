@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::reason::PlanReason;
-use super::{InstanceView, PlanInput};
+use super::{InstanceView, PlanInput, PlanTimings};
 use crate::gateway::model::MemberPhase;
 use crate::pool::backoff::planned_hold;
 use crate::pool::floor::{left_without_one, takes_work};
@@ -73,7 +73,7 @@ impl<'a> Census<'a> {
         let admitted: Vec<&InstanceView> = live
             .iter()
             .copied()
-            .filter(|view| is_about_to_serve(view, input))
+            .filter(|view| is_about_to_serve(view, &input.timings, input.now))
             .collect();
         let mut departing: Vec<&InstanceView> = live
             .iter()
@@ -81,13 +81,7 @@ impl<'a> Census<'a> {
             .filter(|view| view.phase.is_departing() || view.leaving)
             .collect();
         departing.sort_by(|left, right| (going_since(left), &left.id).cmp(&(going_since(right), &right.id)));
-        let repaired: BTreeSet<&InstanceId> =
-            live.iter().filter_map(|view| view.repair_for.as_ref()).collect();
-        let written_off: Vec<&InstanceView> = live
-            .iter()
-            .copied()
-            .filter(|view| is_written_off(view, repaired.contains(&view.id), input))
-            .collect();
+        let written_off = written_off(&live, &input.timings, input.now);
 
         Self {
             serving: count(serving),
@@ -302,30 +296,39 @@ fn is_leaving_active(view: &InstanceView) -> bool {
     view.leaving && matches!(view.phase, Phase::Admitted | Phase::Serving)
 }
 
-fn is_about_to_serve(view: &InstanceView, input: &PlanInput) -> bool {
+/// Of what is live, that which holds a slot and is not to be counted on ([`Census::written_off`]).
+pub(super) fn written_off<'a>(
+    live: &[&'a InstanceView],
+    timings: &PlanTimings,
+    now: Timestamp,
+) -> Vec<&'a InstanceView> {
+    let repaired: BTreeSet<&InstanceId> = live.iter().filter_map(|view| view.repair_for.as_ref()).collect();
+    let gone = |view: &&InstanceView| is_written_off(view, repaired.contains(&view.id), timings, now);
+    live.iter().copied().filter(gone).collect()
+}
+
+fn is_about_to_serve(view: &InstanceView, timings: &PlanTimings, now: Timestamp) -> bool {
     view.phase == Phase::Admitted
         && !view.suspected_locally
         && !view.leaving
         && !view.unregistered
-        && since(view.phase_changed_at, input.now) < input.timings.admitted_patience
+        && since(view.phase_changed_at, now) < timings.admitted_patience
 }
 
-fn is_written_off(view: &InstanceView, repaired: bool, input: &PlanInput) -> bool {
+fn is_written_off(view: &InstanceView, repaired: bool, timings: &PlanTimings, now: Timestamp) -> bool {
     match view.phase {
         Phase::Draining | Phase::Sealed | Phase::Retiring | Phase::FailedPreparing | Phase::Unrecognised => {
             true
         }
         // The gateway takes no repair of what it does not hold.
         Phase::Suspect | Phase::Lost => repaired || view.unregistered,
-        Phase::Admitted => !is_about_to_serve(view, input),
+        Phase::Admitted => !is_about_to_serve(view, timings, now),
         Phase::Serving => {
             view.unregistered
                 || is_departed_at_the_gateway(view)
-                || is_stuck(view, input.timings.drain_stuck_after, input.now)
+                || is_stuck(view, timings.drain_stuck_after, now)
         }
-        Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => {
-            is_overdue(view, input.now)
-        }
+        Phase::Pending | Phase::Creating | Phase::Preparing | Phase::Validating => is_overdue(view, now),
         Phase::Retired | Phase::FailureRetired => false,
     }
 }

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use self::budget::holds_a_place;
+pub use self::budget::{holds_a_place, waits_for_a_place};
 use self::census::Census;
 pub use self::reason::{Cause, Held, PlanReason};
 use super::desired::{DesiredPool, PoolMode, Timings};

@@ -258,6 +258,16 @@ pub enum PlanReason {
         /// Whose replacement is on its way.
         evidence: InstanceId,
     },
+    /// Waits: somebody edited a Deployment of an instance that has served for a short time only. What edits one may
+    /// edit its replacement too, so that no pause would be between them.
+    RestsAfterEdit {
+        /// Which would be replaced.
+        instance: InstanceId,
+        /// How long it has served.
+        served: Duration,
+        /// How long it must have.
+        rest: Duration,
+    },
     /// Beside everything else, for a person: the gateway itself says that it does not hold the registration of
     /// these instances, as after its database was restored. They serve no longer.
     NotAtTheGateway {
@@ -312,6 +322,7 @@ impl PlanReason {
             Self::DrainHeldBy { .. } => "DrainHeldBy",
             Self::AwaitsCapacity { .. } => "AwaitsCapacity",
             Self::YieldsToEvidence { .. } => "YieldsToEvidence",
+            Self::RestsAfterEdit { .. } => "RestsAfterEdit",
             Self::NotAtTheGateway { .. } => "NotAtTheGateway",
             Self::RolloutBlocked { .. } => "RolloutBlocked",
         }
@@ -348,7 +359,8 @@ impl PlanReason {
             | Self::PoolFull { .. }
             | Self::NothingToRepair { .. }
             | Self::AwaitsCapacity { .. }
-            | Self::YieldsToEvidence { .. } => false,
+            | Self::YieldsToEvidence { .. }
+            | Self::RestsAfterEdit { .. } => false,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 
 use super::capacity::awaits;
-use super::census::{Census, by_age, count, is_serving};
+use super::census::{Census, by_age, count, is_serving, since};
 use super::reason::{Cause, PlanReason};
 use super::{Action, EvidenceView, InstanceView, PlanInput, ReplacementBudget, Verdict};
 use crate::pool::evidence::Disruption;
@@ -33,6 +33,18 @@ impl Item<'_> {
             Cause::Node(_) => true,
             Cause::Release | Cause::Configuration | Cause::Edited => false,
         }
+    }
+
+    /// Why an edited one is left alone for now: its replacement may be edited as well, so that how long it has served is
+    /// the pause between the two (L5).
+    fn rests(&self, input: &PlanInput) -> Option<PlanReason> {
+        let served = since(self.view.phase_changed_at, input.now);
+        let rest = input.timings.candidate_backoff_max;
+        (self.cause == Cause::Edited && served < rest).then(|| PlanReason::RestsAfterEdit {
+            instance: self.view.id.clone(),
+            served,
+            rest,
+        })
     }
 
     /// How many must be healthy and serving before it may be drained. Without evidence too, nothing
@@ -62,6 +74,10 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
     let mut surge_asked = false;
     for item in &queue {
         let instance = &item.view.id;
+        if let Some(rest) = item.rests(input) {
+            waits.push(rest);
+            continue;
+        }
         // The doubtful one itself may be drained: what counts is who is left.
         let left = census.answering_without(item.view);
         if floor::leaves_enough(left, input.target(), input.min_serving, item.under_evidence()) {

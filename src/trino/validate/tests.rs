@@ -162,7 +162,6 @@ fn good() -> Good {
             coordinator_ready: Some(1),
             workers_ready: Some(2),
             workers_wanted: Some(2),
-            edited: Vec::new(),
             faults: Vec::new(),
         },
         answers: Answers {

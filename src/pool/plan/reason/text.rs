@@ -219,6 +219,17 @@ impl fmt::Display for PlanReason {
                 f,
                 "the rollout of {instance} leaves the next replacement to {evidence}, whose node goes away"
             ),
+            Self::RestsAfterEdit {
+                instance,
+                served,
+                rest,
+            } => write!(
+                f,
+                "somebody edited a Deployment of {instance}, which has served for {}: it is replaced after {}, so that \
+                 what edits every Deployment does not make the pool roll without a pause",
+                span(*served),
+                span(*rest)
+            ),
             Self::NotAtTheGateway { instances } => write!(
                 f,
                 "the gateway does not hold the registration of {} and sends no work there; that is covered from the \

@@ -2,15 +2,22 @@
 
 use std::time::Duration;
 
-use super::super::budget::holds_a_place;
-use super::{ago, instance, noon, serving};
+use super::super::budget::{holds_a_place, waits_for_a_place};
+use super::{ago, instance, noon, plan, pool, serving};
+use crate::pool::desired::{FreezeReason, PoolMode, Timings};
 use crate::pool::phase::Phase;
-use crate::pool::plan::InstanceView;
+use crate::pool::plan::{InstanceView, PlanReason, PlanTimings, ReplacementBudget};
 
 const STUCK_AFTER: Duration = Duration::from_mins(30);
 
 fn holds(views: &[InstanceView], desired: Option<u32>) -> bool {
-    holds_a_place(views, desired, STUCK_AFTER, noon())
+    holds_in(&PoolMode::Open, views, desired)
+}
+
+fn holds_in(mode: &PoolMode, views: &[InstanceView], desired: Option<u32>) -> bool {
+    let timings = PlanTimings::from(&Timings::default());
+    assert_eq!(timings.drain_stuck_after, STUCK_AFTER);
+    holds_a_place(views, desired, mode, &timings, noon())
 }
 
 #[test]
@@ -46,7 +53,12 @@ fn l6_nobody_waits_for_what_is_stuck() {
     candidate.deadline = Some(noon());
     let mut unknown = instance("c", Phase::Serving);
     unknown.unregistered = true;
-    for stuck in [drain, asked, candidate, unknown] {
+    // Admitted long ago, and its coordinator never got eligible at the gateway.
+    let mut ineligible = instance("c", Phase::Admitted);
+    ineligible.phase_changed_at = ago(86_400);
+    // Its objects can't be removed.
+    let given_up = instance("c", Phase::FailedPreparing);
+    for stuck in [drain, asked, candidate, unknown, ineligible, given_up] {
         let mut views = vec![serving("a"), serving("b")];
         views.push(stuck);
         assert!(!holds(&views, Some(2)), "{:?}", views[2]);
@@ -69,4 +81,48 @@ fn l6_a_pool_whose_desired_state_is_unknown_holds_none_for_ever() {
     assert!(!holds(&views, None));
     views.push(instance("c", Phase::Draining));
     assert!(holds(&views, None), "what was begun goes on");
+}
+
+#[test]
+fn l6_a_pool_that_stands_still_holds_a_place_only_while_a_candidate_goes_on() {
+    for still in [PoolMode::Retained, PoolMode::Frozen(FreezeReason::WentBackwards)] {
+        let mut views = vec![serving("a"), serving("b"), serving("c")];
+        assert!(holds(&views, Some(2)), "it would drain one");
+        assert!(!holds_in(&still, &views, Some(2)), "{still:?}");
+        views[2] = instance("c", Phase::Preparing);
+        assert!(holds_in(&still, &views, Some(2)), "{still:?}");
+        views[2] = instance("c", Phase::Draining);
+        assert!(holds_in(&still, &views, Some(2)), "{still:?}");
+    }
+}
+
+#[test]
+fn a_pool_that_once_had_a_repair_surges_on_a_place_like_any_other() {
+    let mut once = serving("b");
+    once.repair_for = Some("gone".into());
+    let mut views = vec![serving("a"), once];
+    assert!(!holds(&views, Some(2)));
+    views.push(instance("c", Phase::Preparing));
+    assert!(holds(&views, Some(2)));
+}
+
+#[test]
+fn a_wish_for_a_place_is_seen_behind_another_wait() {
+    let mut input = pool(
+        2,
+        1,
+        vec![serving("a").drifted(60), instance("b", Phase::Suspect)],
+    );
+    input.max_repair = 0;
+    input.max_surge = 2;
+    input.budget = ReplacementBudget::Left(0);
+    let made = plan(&input);
+    assert!(
+        !matches!(made.reason, PlanReason::ClusterBudgetSpent { .. }),
+        "{}",
+        made.reason
+    );
+    assert!(waits_for_a_place(&made), "{made:?}");
+    input.budget = ReplacementBudget::Unlimited;
+    assert!(!waits_for_a_place(&plan(&input)));
 }

@@ -42,12 +42,37 @@ fn a_configuration_change_is_not_called_a_release() {
 
 #[test]
 fn a11_an_instance_that_somebody_edited_is_replaced_like_an_outdated_one() {
-    let edited = serving("a").with(|view| view.outdated = Outdated::Edited);
+    let edited = serving("a").with(|view| {
+        view.outdated = Outdated::Edited;
+        view.phase_changed_at = ago(30 * 60);
+    });
     let views = vec![edited, serving("b"), serving("c")];
     assert_eq!(plan(&pool(3, 3, views.clone())).action, create());
     let made = plan(&pool(3, 3, [views, vec![serving("d")]].concat()));
     assert_eq!(made.action, drain("a"));
     insta::assert_snapshot!(made.reason, @"drains a, one of 4 serving: somebody edited its Deployment, so what runs is not what was validated");
+}
+
+/// A controller that edits each Deployment once its instance serves.
+#[test]
+fn l5_what_edits_every_replacement_makes_no_pool_roll_without_a_pause() {
+    let edited = |name: &str, serves_for: u64| {
+        serving(name).with(|view| {
+            view.outdated = Outdated::Edited;
+            view.phase_changed_at = ago(serves_for);
+        })
+    };
+    let all = vec![edited("a", 29 * 60), edited("b", 60), edited("c", 0)];
+    let made = plan(&pool(3, 2, all.clone()));
+    assert_eq!(made.action, Action::None);
+    insta::assert_snapshot!(made.reason, @"somebody edited a Deployment of a, which has served for 29m: it is replaced after 30m, so that what edits every Deployment does not make the pool roll without a pause");
+    // Neither a node nor a release waits for that.
+    let mut leaving = all.clone();
+    leaving[2] = leaving[2].clone().drifted(60);
+    assert_eq!(plan(&pool(3, 2, leaving)).action, create());
+    let mut old = all;
+    old[1] = old[1].clone().old_release();
+    assert_eq!(plan(&pool(3, 2, old)).action, drain("b"));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! What replaces instances: nodes that go, another release, another count.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
 
 use super::{claim_of, evidence, first_instance, minutes, ordinary, replaced};
 use crate::pool::phase::Phase;
 use crate::sim::kube::Resource;
-use crate::sim::scenario::{Broken, Scenario, Stage};
-use crate::sim::world::{ADMIN, World};
+use crate::sim::scenario::{Broken, Scenario, Scene, Stage};
+use crate::sim::world::{ADMIN, AdminError, World};
 
 pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
     Scenario {
@@ -64,8 +67,19 @@ pub(in crate::sim::scenario) const STORIES: &[Scenario] = &[
         story: "Given somebody who restarts the workers of an instance by its Deployment, then the operator writes \
                 nothing into it, and replaces the instance; no query is lost but those on the workers that went.",
         // What the restart itself costs is the person's; the story looks at each loss.
-        setup: |setup| setup.losses_are_told = true,
+        setup: |setup| {
+            setup.losses_are_told = true;
+            // How long an edited instance must have served: by default half an hour, in which nothing would be told.
+            setup.world.spec = json!({"timings": {"candidateBackoffMax": "2m"}});
+        },
         play: |stage| Box::pin(template_edited(stage)),
+    },
+    Scenario {
+        name: "every-template-edited",
+        story: "Given a controller that edits the worker Deployment of every instance, new ones too, when a NodeClaim is \
+                deleted, then its instance is replaced all the same, and no other one.",
+        setup: |setup| setup.losses_are_told = true,
+        play: |stage| Box::pin(every_template_edited(stage)),
     },
 ];
 
@@ -193,5 +207,54 @@ async fn template_edited(stage: &mut Stage) -> Result<(), Broken> {
         ["PATCH deployments", "PUT deployments"]
             .iter()
             .all(|what| !asked.contains_key(*what))
+    })
+}
+
+/// An edit before the validation is part of what was validated; one after it waits until the instance has served for
+/// half an hour, which this story does not last.
+async fn every_template_edited(stage: &mut Stage) -> Result<(), Broken> {
+    stage.settle().await?;
+    let mut edited = BTreeSet::new();
+    edit_new_ones(stage, &mut edited)?;
+    stage.say("somebody's controller has edited the workers of every instance");
+    stage.pass(minutes(1)).await?;
+    let (instance, node) = first_instance(stage)?;
+    let claim = claim_of(stage, &node)?;
+    stage.say(format!("NodeClaim {claim} under {instance} is deleted"));
+    stage.world(|world| world.delete_claim(&claim))?;
+    let over = |scene: &Scene<'_>| scene.replaced() == 1 && scene.settled();
+    let mut patience = 0;
+    while !stage.scene(over).unwrap_or(false) {
+        patience += 1;
+        if patience > 20 * 20 {
+            let plan = stage.scene(|scene| scene.plan("analytics").to_owned());
+            return Err(Broken::Expectation(format!(
+                "{instance} is not replaced: {plan:?}"
+            )));
+        }
+        stage.pass(Duration::from_secs(3)).await?;
+        edit_new_ones(stage, &mut edited)?;
+    }
+    stage.expect("it is the only one that went", |scene| {
+        scene.in_phase(Phase::Retired).len() == 1 && scene.in_phase(Phase::FailureRetired).is_empty()
+    })?;
+    let pool = stage.world(|world| world.instances(None).len());
+    stage.expect("its replacement was edited as well", |_| edited.len() == pool + 1)
+}
+
+fn edit_new_ones(stage: &Stage, edited: &mut BTreeSet<String>) -> Result<(), Broken> {
+    stage.world(|world| {
+        for instance in world.instances(None) {
+            if edited.contains(&instance) {
+                continue;
+            }
+            match world.restart_workers(&instance) {
+                Ok(()) => edited.insert(instance),
+                // Its coordinator is made first.
+                Err(AdminError::Refused(_, _, 404, _)) => continue,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Ok(())
     })
 }
