@@ -186,10 +186,9 @@ impl Actor for Supervisor {
                     state.tick_due(&myself, due);
                 }
             }
-            SupervisorMsg::Hint(_) | SupervisorMsg::Early(None) => {
-                state.arm_early(&myself, Due::hint());
-            }
-            SupervisorMsg::Early(Some(pool)) => state.arm_early(&myself, Due::asked_by(pool)),
+            SupervisorMsg::Hint(hint) => state.arm_early(&myself, Due::hinted(hint)),
+            SupervisorMsg::Early(None) => state.arm_early(&myself, Due::news_for_all()),
+            SupervisorMsg::Early(Some(pool)) => state.arm_early(&myself, Due::news_for(pool)),
             SupervisorMsg::PoolsRead(read) => state.pools_read(&myself, *read).await,
             SupervisorMsg::Report(report) => state.report(&myself, *report),
             SupervisorMsg::Fenced(pool) => state.ended(&pool, &Ending::Fenced),
@@ -319,7 +318,7 @@ impl State {
                 self.leading = true;
                 self.term = term;
                 self.stored_read = false;
-                self.arm_early(myself, Due::hint());
+                self.arm_early(myself, Due::news_for_all());
             }
             Leadership::Lost { reason } => {
                 LeadershipChanged {
@@ -428,7 +427,7 @@ impl State {
         }
         self.publish(&pool);
         for waiting in self.newly_permitted() {
-            self.arm_early(myself, Due::asked_by(waiting));
+            self.arm_early(myself, Due::news_for(waiting));
         }
     }
 

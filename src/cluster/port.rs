@@ -106,14 +106,16 @@ pub enum Manifest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CordonMark(pub String);
 
-/// A hint that something relevant changed; never a fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A hint that something relevant changed; never a fact. It names the pool where the object says it, so that
+/// one pool's pods are no news to the others; `None` when any may be concerned: the object does not say, or a
+/// watch began anew and may have missed something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hint {
-    /// A TrinoPool changed.
-    Pool,
-    /// A pod of ours changed.
-    Pod,
-    /// A NodeClaim changed.
+    /// A TrinoPool changed: this one.
+    Pool(Option<PoolId>),
+    /// A pod of ours changed: one of this pool's, by its namespace and label.
+    Pod(Option<PoolId>),
+    /// A NodeClaim changed. Any pool may run on its node, and a claim does not say which does.
     Claim,
 }
 

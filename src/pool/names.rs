@@ -3,7 +3,7 @@
 //! These words are an interface: dashboards, policies and people select by them. Changing one orphans
 //! whatever carries the old word.
 
-use super::ids::{InstanceId, ObjectName, PoolId};
+use super::ids::{InstanceId, Namespace, ObjectName, PoolId};
 
 /// API group of the TrinoPool resource, and prefix of our labels and annotations.
 pub const GROUP: &str = "trinopool.dev";
@@ -110,6 +110,12 @@ impl ObjectNames {
     }
 }
 
+/// The id of the pool that a TrinoPool describes.
+#[must_use]
+pub fn pool_id(namespace: &Namespace, name: &ObjectName) -> PoolId {
+    PoolId::new(format!("{namespace}/{name}"))
+}
+
 /// The TrinoPool's own name within a pool id `<namespace>/<name>`; `None` when it has no such shape.
 #[must_use]
 pub fn pool_name(pool: &PoolId) -> Option<&str> {
@@ -144,6 +150,8 @@ mod tests {
 
     #[test]
     fn a_pool_id_without_a_namespace_has_no_pool_name() {
+        let id = pool_id(&Namespace::new("trino"), &ObjectName::new("analytics"));
+        assert_eq!(pool_name(&id), Some("analytics"));
         assert_eq!(pool_name(&PoolId::from("trino/analytics")), Some("analytics"));
         assert_eq!(pool_name(&PoolId::from("analytics")), None);
         assert_eq!(pool_name(&PoolId::from("/analytics")), None);

@@ -8,6 +8,7 @@ mod doubts;
 mod failures;
 mod fences;
 mod given;
+mod hints;
 mod inventory;
 mod leadership;
 mod messages;

@@ -1,18 +1,20 @@
 //! Why a tick is due, and for whom.
 //!
-//! The timer's ticks and hints from watches are for every pool. What a pool asks for itself is for that pool alone:
-//! a tick that met the others in the middle of their rounds would make each of them ask for one more, for ever.
+//! The timer's ticks are for every pool, and so is news that may concern any. What is news to one pool, a hint
+//! that names it or what it asks for itself, is for that pool alone: a tick that met the others in the middle of
+//! their rounds would make each of them ask for one more, for ever.
 
 use std::collections::BTreeSet;
 
+use crate::cluster::port::Hint;
 use crate::pool::ids::PoolId;
 
 /// Everything that one tick serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     timer: bool,
-    hint: bool,
-    asked_by: BTreeSet<PoolId>,
+    news_for_all: bool,
+    news_for: BTreeSet<PoolId>,
 }
 
 impl Due {
@@ -25,26 +27,34 @@ impl Due {
     }
 
     /// Something relevant may have changed, wherever.
-    pub(super) fn hint() -> Self {
+    pub(super) fn news_for_all() -> Self {
         Self {
-            hint: true,
+            news_for_all: true,
             ..Self::default()
         }
     }
 
-    /// A pool wants to look again.
-    pub(super) fn asked_by(pool: PoolId) -> Self {
+    /// Something of this pool may have changed, or it wants to look again.
+    pub(super) fn news_for(pool: PoolId) -> Self {
         Self {
-            asked_by: BTreeSet::from([pool]),
+            news_for: BTreeSet::from([pool]),
             ..Self::default()
+        }
+    }
+
+    /// What a watch hints at.
+    pub(super) fn hinted(hint: Hint) -> Self {
+        match hint {
+            Hint::Pool(Some(pool)) | Hint::Pod(Some(pool)) => Self::news_for(pool),
+            Hint::Pool(None) | Hint::Pod(None) | Hint::Claim => Self::news_for_all(),
         }
     }
 
     /// One tick for both.
     pub(super) fn join(&mut self, more: Self) {
         self.timer |= more.timer;
-        self.hint |= more.hint;
-        self.asked_by.extend(more.asked_by);
+        self.news_for_all |= more.news_for_all;
+        self.news_for.extend(more.news_for);
     }
 
     /// Whether a pool gets the tick.
@@ -54,7 +64,7 @@ impl Due {
 
     /// Whether something is new to a pool, so that a tick that meets its round must not be lost on it.
     pub(super) fn is_early_for(&self, pool: &PoolId) -> bool {
-        self.hint || self.asked_by.contains(pool)
+        self.news_for_all || self.news_for.contains(pool)
     }
 }
 
@@ -67,23 +77,35 @@ mod tests {
     }
 
     #[test]
-    fn what_one_pool_asks_for_is_not_for_the_others() {
-        let mut due = Due::asked_by(pool("trino/a"));
-        due.join(Due::asked_by(pool("trino/b")));
+    fn what_is_news_to_one_pool_is_not_for_the_others() {
+        let mut due = Due::news_for(pool("trino/a"));
+        due.join(Due::news_for(pool("trino/b")));
         assert!(due.is_for(&pool("trino/a")) && due.is_for(&pool("trino/b")));
         assert!(!due.is_for(&pool("trino/c")));
     }
 
     #[test]
-    fn a_tick_of_the_timer_is_for_all_and_news_to_none_but_who_asked() {
+    fn a_tick_of_the_timer_is_for_all_and_news_only_to_whom_it_is() {
         let mut due = Due::timer();
-        due.join(Due::asked_by(pool("trino/a")));
+        due.join(Due::news_for(pool("trino/a")));
         assert!(due.is_for(&pool("trino/b")) && !due.is_early_for(&pool("trino/b")));
         assert!(due.is_early_for(&pool("trino/a")));
     }
 
     #[test]
-    fn a_hint_is_news_to_all() {
-        assert!(Due::hint().is_for(&pool("trino/a")) && Due::hint().is_early_for(&pool("trino/a")));
+    fn a_hint_is_news_to_the_pool_that_it_names() {
+        for hint in [Hint::Pod, Hint::Pool] {
+            let due = Due::hinted(hint(Some(pool("trino/a"))));
+            assert!(due.is_for(&pool("trino/a")) && due.is_early_for(&pool("trino/a")));
+            assert!(!due.is_for(&pool("trino/b")) && !due.is_for(&pool("adhoc/a")));
+        }
+    }
+
+    #[test]
+    fn a_hint_that_names_no_pool_is_news_to_all() {
+        for hint in [Hint::Pod(None), Hint::Pool(None), Hint::Claim] {
+            let due = Due::hinted(hint);
+            assert!(due.is_for(&pool("trino/a")) && due.is_early_for(&pool("trino/a")));
+        }
     }
 }

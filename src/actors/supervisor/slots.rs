@@ -13,6 +13,7 @@ use super::super::status::{Counts, PoolStatus, Probes};
 use super::{State, undecodable};
 use crate::cluster::facts::{Listing, PoolResource};
 use crate::pool::ids::{OwnerId, PoolId};
+use crate::pool::names;
 use crate::telemetry::counters::{COUNTERS, bump};
 use crate::telemetry::events::ActorRestarted;
 
@@ -338,7 +339,7 @@ fn add(one: Counts, other: Counts) -> Counts {
 }
 
 fn pool_id(resource: &PoolResource) -> PoolId {
-    PoolId::new(format!("{}/{}", resource.namespace, resource.name))
+    names::pool_id(&resource.namespace, &resource.name)
 }
 
 fn resource_of(listing: &Listing<PoolResource>, pool: &PoolId) -> ResourceReading {

@@ -1,8 +1,8 @@
 //! Hints from watches. A hint says "look", never what there is to see: what is true is read elsewhere.
 //!
 //! A watch that fails begins again, with a pause that doubles and jitters; one whose version expired
-//! (410, as a status or inside a 200 stream) starts from now and hints once, since something may have
-//! been missed; one that goes silent is cut a little after the server should have ended it (A03). A kind
+//! (410, as a status or inside a 200 stream) starts from now and hints once, at no pool in particular, since
+//! something may have been missed; one that goes silent is cut a little after the server should have ended it (A03). A kind
 //! that is not served or not permitted is asked again slowly. A stream of hints never ends.
 
 use std::pin::Pin;
@@ -20,8 +20,8 @@ use super::exchange::{DEADLINE, Exchange, unreachable};
 use super::path::{CLAIMS, PODS, POOLS, Resource, escape};
 use super::throttle::{Lane, doubled};
 use crate::cluster::port::{ClusterError, Hint};
-use crate::pool::ids::Namespace;
-use crate::pool::names::{LABEL_MANAGED_BY, MANAGED_BY};
+use crate::pool::ids::{Namespace, ObjectName, PoolId};
+use crate::pool::names::{LABEL_MANAGED_BY, LABEL_POOL, MANAGED_BY, pool_id};
 
 /// How long the server is asked to keep one watch open.
 const SERVER_TIMEOUT: Duration = Duration::from_mins(2);
@@ -50,11 +50,11 @@ pub(super) fn hints(
     };
     let mut watches = Vec::new();
     if claims {
-        watches.push(Watch::new(exchange, Hint::Claim, CLAIMS, None, None));
+        watches.push(Watch::new(exchange, Of::Claims, None, None));
     }
     for scope in scopes {
-        watches.push(Watch::new(exchange, Hint::Pool, POOLS, scope, None));
-        watches.push(Watch::new(exchange, Hint::Pod, PODS, scope, Some(&ours)));
+        watches.push(Watch::new(exchange, Of::Pools, scope, None));
+        watches.push(Watch::new(exchange, Of::Pods, scope, Some(&ours)));
     }
     stream::select_all(watches.into_iter().map(|watch| {
         stream::unfold(
@@ -66,6 +66,56 @@ pub(super) fn hints(
     .boxed()
 }
 
+/// What a watch is of.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Pools,
+    Pods,
+    Claims,
+}
+
+impl Of {
+    const fn resource(self) -> Resource {
+        match self {
+            Self::Pools => POOLS,
+            Self::Pods => PODS,
+            Self::Claims => CLAIMS,
+        }
+    }
+
+    /// The hint that something changed, whatever it was.
+    const fn hint(self) -> Hint {
+        match self {
+            Self::Pools => Hint::Pool(None),
+            Self::Pods => Hint::Pod(None),
+            Self::Claims => Hint::Claim,
+        }
+    }
+
+    /// The hint that the object of this metadata changed.
+    fn hint_at(self, metadata: &Value) -> Hint {
+        match self {
+            Self::Pools => Hint::Pool(pool_of(metadata, metadata.get("name"))),
+            Self::Pods => {
+                let labels = metadata.get("labels");
+                Hint::Pod(pool_of(
+                    metadata,
+                    labels.and_then(|labels| labels.get(LABEL_POOL)),
+                ))
+            }
+            Self::Claims => Hint::Claim,
+        }
+    }
+}
+
+/// The pool of this name in the object's namespace; `None` unless both are said.
+fn pool_of(metadata: &Value, name: Option<&Value>) -> Option<PoolId> {
+    let namespace = metadata.get("namespace")?.as_str()?;
+    let name = name?.as_str()?;
+    let said = !namespace.is_empty() && !name.is_empty();
+    said.then(|| pool_id(&Namespace::new(namespace), &ObjectName::new(name)))
+}
+
 /// One open watch.
 struct Open {
     lines: Pin<Box<dyn AsyncBufRead + Send>>,
@@ -75,8 +125,7 @@ struct Open {
 /// One watched resource, open or not.
 struct Watch {
     exchange: Exchange,
-    hint: Hint,
-    resource: Resource,
+    of: Of,
     path: String,
     selector: String,
     /// From where to go on; none to start from now.
@@ -90,8 +139,8 @@ struct Watch {
 /// What one line of a watch means.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
-    /// Something changed, at this version.
-    Changed(Option<String>),
+    /// Something changed, at this version; its metadata.
+    Changed(Option<String>, Value),
     /// Nothing changed up to this version.
     Bookmark(Option<String>),
     /// The version to go on from is no longer kept.
@@ -101,18 +150,11 @@ enum Line {
 }
 
 impl Watch {
-    fn new(
-        exchange: &Exchange,
-        hint: Hint,
-        resource: Resource,
-        namespace: Option<&Namespace>,
-        selector: Option<&str>,
-    ) -> Self {
+    fn new(exchange: &Exchange, of: Of, namespace: Option<&Namespace>, selector: Option<&str>) -> Self {
         Self {
             exchange: exchange.clone(),
-            hint,
-            resource,
-            path: resource.all(namespace),
+            of,
+            path: of.resource().all(namespace),
             selector: selector.map_or_else(String::new, |selector| {
                 format!("&labelSelector={}", escape(selector))
             }),
@@ -128,7 +170,7 @@ impl Watch {
         loop {
             let Some(open) = self.open.as_mut() else {
                 if self.begin().await {
-                    return self.hint;
+                    return self.of.hint();
                 }
                 continue;
             };
@@ -136,9 +178,9 @@ impl Watch {
             let mut line = Vec::new();
             match timeout_at(cut, open.lines.read_until(b'\n', &mut line)).await {
                 Ok(Ok(read)) if read > 0 => match parse(&line) {
-                    Line::Changed(version) => {
+                    Line::Changed(version, metadata) => {
                         self.advance(version);
-                        return self.hint;
+                        return self.of.hint_at(&metadata);
                     }
                     Line::Bookmark(version) => self.advance(version),
                     Line::Expired => {
@@ -174,7 +216,7 @@ impl Watch {
                 self.failures.saturating_add(1)
             };
         }
-        tracing::debug!(resource = %self.resource.label(), failures = self.failures, why, "watch ended");
+        tracing::debug!(resource = %self.of.resource().label(), failures = self.failures, why, "watch ended");
     }
 
     /// Opens the watch after the pause that is due. True when something may have been missed before.
@@ -205,7 +247,7 @@ impl Watch {
                     | ClusterError::Undecodable(..)
                     | ClusterError::TooMany(_) => self.failures.saturating_add(1),
                 };
-                tracing::debug!(resource = %self.resource.label(), failures = self.failures, %error, "no watch");
+                tracing::debug!(resource = %self.of.resource().label(), failures = self.failures, %error, "no watch");
                 false
             }
         }
@@ -237,7 +279,7 @@ impl Watch {
                 410 => ClusterError::Expired,
                 429 => self.exchange.throttle().refused(Lane::Ordinary, None),
                 401 | 403 => ClusterError::Forbidden(status.message),
-                404 => ClusterError::KindNotServed(self.resource.label()),
+                404 => ClusterError::KindNotServed(self.of.resource().label()),
                 code => ClusterError::Server(format!("{code}: {}", status.message)),
             }),
             Ok(Err(error)) => Err(unreachable(&error)),
@@ -255,15 +297,18 @@ impl Watch {
                 .filter(|version| !version.is_empty())
                 .map(str::to_owned)
                 .ok_or_else(|| {
-                    ClusterError::Server(format!("{}: a listing without a version", self.resource.label()))
+                    ClusterError::Server(format!(
+                        "{}: a listing without a version",
+                        self.of.resource().label()
+                    ))
                 }),
-            Answer::Refused(refusal) => Err(refusal.of_list(self.resource)),
+            Answer::Refused(refusal) => Err(refusal.of_list(self.of.resource())),
         }
     }
 }
 
 fn parse(line: &[u8]) -> Line {
-    let Ok(event) = serde_json::from_slice::<Value>(line) else {
+    let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
         // A line that was cut off, or is no event: the watch begins again where it was.
         return Line::Failed("a line is not an event".to_owned());
     };
@@ -283,7 +328,10 @@ fn parse(line: &[u8]) -> Line {
             }
         }
         // A type that is not known yet is a change too.
-        Some(_) => Line::Changed(version),
+        Some(_) => {
+            let metadata = event.pointer_mut("/object/metadata").map(Value::take);
+            Line::Changed(version, metadata.unwrap_or_default())
+        }
         None => Line::Failed("an event without a type".to_owned()),
     }
 }

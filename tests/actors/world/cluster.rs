@@ -1,6 +1,7 @@
 //! The Kubernetes API of the world: what is listed and read, made, changed and deleted.
 
 use async_trait::async_trait;
+use futures::channel::mpsc;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -40,8 +41,11 @@ impl World {
 impl Cluster for World {
     async fn pools(&self) -> Result<Listing<PoolResource>, ClusterError> {
         self.pass("pools", "").await?;
+        let items = self.lock().pools.values().cloned().collect();
+        // What happens from here on is not in it any more.
+        self.pass("answer of pools", "").await?;
         Ok(Listing {
-            items: self.lock().pools.values().cloned().collect(),
+            items,
             undecodable: Vec::new(),
         })
     }
@@ -306,6 +310,9 @@ impl Cluster for World {
     }
 
     fn hints(&self, _: bool) -> BoxStream<'static, Hint> {
-        stream::pending().boxed()
+        let (listener, hints) = mpsc::unbounded();
+        self.lock().hints.push(listener);
+        // It never ends, whoever listens.
+        hints.chain(stream::pending()).boxed()
     }
 }

@@ -14,12 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures::channel::mpsc::UnboundedSender;
 use trino_pool_operator::actors::{LeaseSettings, Ports, Settings};
 use trino_pool_operator::clock::Entropy;
 use trino_pool_operator::cluster::facts::{
     ClaimFacts, DeploymentFacts, Grace, LeaseFacts, NodeFacts, ObjectFacts, OwnerRef, PodFacts, PoolResource,
     ReplicaSetFacts,
 };
+use trino_pool_operator::cluster::port::Hint;
 use trino_pool_operator::gateway::model::{Backend, Member, MemberPhase, PoolState};
 use trino_pool_operator::pool::ids::{
     ClaimName, ClaimUid, InstanceId, Namespace, NodeName, NodeUid, ObjectName, ObjectUid, ProviderId,
@@ -66,6 +68,7 @@ pub struct Inner {
     pub lease: Option<LeaseFacts>,
     pub events: Vec<String>,
     pub statuses: Vec<serde_json::Value>,
+    hints: Vec<UnboundedSender<Hint>>,
     trouble: BTreeMap<(String, String), Trouble>,
     calls: BTreeMap<String, u64>,
     pub log: Vec<String>,
@@ -94,6 +97,14 @@ impl World {
 
     pub fn calls(&self, call: &str) -> u64 {
         self.lock().calls.get(call).copied().unwrap_or_default()
+    }
+
+    /// What a watch tells everybody who listens.
+    pub fn hint(&self, hint: &Hint) {
+        // Who does not listen any more misses it.
+        self.lock()
+            .hints
+            .retain(|listener| listener.unbounded_send(hint.clone()).is_ok());
     }
 
     /// The gate: `Err` when the call is to fail.

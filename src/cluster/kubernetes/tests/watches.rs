@@ -88,7 +88,16 @@ async fn pools_and_our_pods_are_watched_in_each_namespace() {
         seen.push(hints.next().await.unwrap());
     }
     seen.sort();
-    assert_eq!(seen, [Hint::Pool, Hint::Pool, Hint::Pod, Hint::Pod, Hint::Claim]);
+    assert_eq!(
+        seen,
+        [
+            Hint::Pool(None),
+            Hint::Pool(None),
+            Hint::Pod(None),
+            Hint::Pod(None),
+            Hint::Claim
+        ]
+    );
     let pods: Vec<Seen> = scripted
         .log()
         .into_iter()
@@ -101,6 +110,56 @@ async fn pools_and_our_pods_are_watched_in_each_namespace() {
             Some("app.kubernetes.io%2Fmanaged-by%3Dtrino-pool-operator")
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_names_its_pool_where_the_object_says_it_and_none_when_something_was_missed() {
+    let object = |metadata: Value| json!({"type": "MODIFIED", "object": {"metadata": metadata}});
+    let labelled = |pool: &str| {
+        let labels =
+            json!({"app.kubernetes.io/managed-by": "trino-pool-operator", "trinopool.dev/pool": pool});
+        object(
+            json!({"namespace": "trino", "name": "cell-1-worker-x", "resourceVersion": "1", "labels": labels}),
+        )
+    };
+    let pods = vec![
+        labelled("adhoc"),
+        labelled(""),
+        object(json!({"namespace": "trino", "name": "p", "resourceVersion": "2"})),
+        json!({"type": "DELETED", "object": {}}),
+        expired(),
+    ];
+    let pools = vec![object(
+        json!({"namespace": "trino", "name": "adhoc", "resourceVersion": "1"}),
+    )];
+    let mut first = true;
+    let scripted = Scripted::answering(move |seen| {
+        if seen.query("watch").is_none() {
+            page(&[], "1", "")
+        } else if seen.path.contains("/pods") && std::mem::take(&mut first) {
+            Reply::Lines(pods.clone())
+        } else if seen.path.contains("/trinopools") {
+            Reply::LinesThenSilence(pools.clone())
+        } else {
+            Reply::LinesThenSilence(Vec::new())
+        }
+    });
+    let mut hints = port(&scripted).hints(false);
+    let (mut of_pods, mut of_pools) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        match hints.next().await.unwrap() {
+            Hint::Pod(pool) => of_pods.push(pool),
+            Hint::Pool(pool) => of_pools.push(pool),
+            Hint::Claim => panic!("NodeClaims are not watched"),
+        }
+    }
+    let adhoc = Some("trino/adhoc".into());
+    assert_eq!(of_pools, [None, adhoc.clone()], "the start, and the change");
+    assert_eq!(
+        of_pods,
+        [None, adhoc, None, None, None, None],
+        "the start, four changes, and what was missed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
