@@ -119,7 +119,7 @@ pub(super) struct State {
     term: u64,
     tick: TickId,
     last_tick: Option<Duration>,
-    /// The early tick that is armed, if one is.
+    /// The early tick that is armed, if one is; its time runs from the end of the reads under way.
     early: Option<Due>,
     /// The tick whose reads are under way, if they are.
     reading: Option<Due>,
@@ -181,14 +181,10 @@ impl Actor for Supervisor {
             SupervisorMsg::Leadership(change) => state.leadership(&myself, change),
             SupervisorMsg::LeadershipDied => state.leadership_died(&myself),
             SupervisorMsg::TickDue => state.tick_due(&myself, Due::timer()),
-            SupervisorMsg::EarlyTickDue => {
-                if let Some(due) = state.early.take() {
-                    state.tick_due(&myself, due);
-                }
-            }
+            SupervisorMsg::EarlyTickDue => state.early_tick_due(&myself),
             SupervisorMsg::Hint(hint) => state.arm_early(&myself, Due::hinted(hint)),
             SupervisorMsg::Early(None) => state.arm_early(&myself, Due::news_for_all()),
-            SupervisorMsg::Early(Some(pool)) => state.arm_early(&myself, Due::news_for(pool)),
+            SupervisorMsg::Early(Some(pool)) => state.asked_by(&myself, pool),
             SupervisorMsg::PoolsRead(read) => state.pools_read(&myself, *read).await,
             SupervisorMsg::Report(report) => state.report(&myself, *report),
             SupervisorMsg::Fenced(pool) => state.ended(&pool, &Ending::Fenced),
@@ -350,6 +346,16 @@ impl State {
             return armed.join(due);
         }
         self.early = Some(due);
+        if self.reading.is_none() {
+            self.time_early(myself);
+        }
+    }
+
+    /// Lets the time of the armed early tick run, if one is armed.
+    pub(super) fn time_early(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        if self.early.is_none() {
+            return;
+        }
         let since = self.last_tick.map_or(self.settings.min_tick_gap, |last| {
             self.ports.clock.monotonic().saturating_sub(last)
         });
@@ -361,12 +367,32 @@ impl State {
         });
     }
 
-    fn tick_due(&mut self, myself: &ActorRef<SupervisorMsg>, due: Due) {
+    /// What a pool asks for is about itself, not about what is being read: a tick whose orders are not sent yet
+    /// serves it.
+    fn asked_by(&mut self, myself: &ActorRef<SupervisorMsg>, pool: PoolId) {
+        let due = Due::news_for(pool);
+        match &mut self.reading {
+            Some(reading) => reading.join(due),
+            None => self.arm_early(myself, due),
+        }
+    }
+
+    fn early_tick_due(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        // What came during the reads may be missing in them: it waits until they end.
+        if self.reading.is_some() {
+            return;
+        }
+        if let Some(due) = self.early.take() {
+            self.tick_due(myself, due);
+        }
+    }
+
+    fn tick_due(&mut self, myself: &ActorRef<SupervisorMsg>, mut due: Due) {
         if !self.leading || self.stopping.is_some() {
             return;
         }
         if let Some(reading) = &mut self.reading {
-            // Its orders are not sent yet, so it serves this as well.
+            // The timer again: the orders are not sent yet, so they serve this as well.
             return reading.join(due);
         }
         let now = self.ports.clock.monotonic();
@@ -378,6 +404,10 @@ impl State {
         }
         self.last_tick = Some(now);
         self.tick = self.tick.next();
+        // What came before the reads is served by them.
+        if let Some(early) = self.early.take() {
+            due.join(early);
+        }
         self.reading = Some(due);
         let (ports, tick, myself) = (self.ports.clone(), self.tick, myself.clone());
         let (limit, read_stored) = (self.settings.inspection_budget, !self.stored_read);
@@ -427,7 +457,7 @@ impl State {
         }
         self.publish(&pool);
         for waiting in self.newly_permitted() {
-            self.arm_early(myself, Due::news_for(waiting));
+            self.asked_by(myself, waiting);
         }
     }
 

@@ -100,6 +100,7 @@ impl State {
     /// Sends the tick to every pool, with an actor for every pool that should have one.
     pub(super) async fn pools_read(&mut self, myself: &ActorRef<SupervisorMsg>, read: PoolsRead) {
         let due = self.reading.take().unwrap_or_default();
+        self.time_early(myself);
         if !self.leading || self.stopping.is_some() {
             return;
         }
