@@ -60,9 +60,10 @@ pub struct PoolStatus {
     pub epoch: Epoch,
     /// The published generation.
     pub generation: SpecGeneration,
-    /// Instances that should serve; `None` while no desired state is known.
+    /// Instances that should serve; `None` while no desired state is known, or the store is not the pool's. Nothing
+    /// that is counted here is then known either.
     pub desired: Option<u32>,
-    /// The serving floor; `None` while no desired state is known.
+    /// The serving floor, likewise.
     pub floor: Option<u32>,
     /// Instances that serve.
     pub serving: u32,

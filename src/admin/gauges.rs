@@ -155,29 +155,14 @@ impl PoolFamilies {
         };
         // Unknown is no number: a series that is not there cannot be taken for a pool of size zero.
         if let Some(desired) = pool.desired {
-            of(&self.serving, i64::from(pool.serving));
             of(&self.desired, i64::from(desired));
+            self.count_instances(id, pool, now);
         }
         if let Some(floor) = pool.floor {
             of(&self.floor, i64::from(floor));
         }
-        of(&self.oldest_drain, oldest_drain_seconds(pool, now));
-        of(&self.replacements, replacements(pool));
-        of(
-            &self.at_risk,
-            count(
-                pool.instances
-                    .values()
-                    .filter(|one| !one.at_risk.is_empty())
-                    .count(),
-            ),
-        );
         of(&self.store_faults, i64::from(pool.store.is_some()));
         of(&self.gateway_faults, i64::from(pool.gateway.is_some()));
-        for (phase, number) in phases(pool) {
-            let labels = vec![("pool", id.to_owned()), ("phase", phase.as_str().to_owned())];
-            self.instances.get_or_create(&labels).set(number);
-        }
         if let Some(mode) = mode_label(&pool.mode) {
             self.held
                 .get_or_create(&vec![("pool", id.to_owned()), ("mode", mode.to_owned())])
@@ -198,6 +183,21 @@ impl PoolFamilies {
         self.node_replacement
             .get_or_create(&vec![("pool", id.to_owned()), ("state", state.to_owned())])
             .set(1);
+    }
+
+    fn count_instances(&self, id: &str, pool: &PoolStatus, now: Timestamp) {
+        let of = |family: &Gauges, value: i64| {
+            family.get_or_create(&vec![("pool", id.to_owned())]).set(value);
+        };
+        let at_risk = pool.instances.values().filter(|one| !one.at_risk.is_empty());
+        of(&self.serving, i64::from(pool.serving));
+        of(&self.oldest_drain, oldest_drain_seconds(pool, now));
+        of(&self.replacements, replacements(pool));
+        of(&self.at_risk, count(at_risk.count()));
+        for (phase, number) in phases(pool) {
+            let labels = vec![("pool", id.to_owned()), ("phase", phase.as_str().to_owned())];
+            self.instances.get_or_create(&labels).set(number);
+        }
     }
 }
 
@@ -276,6 +276,33 @@ mod tests {
         for line in ["trino_pool_nodeclaims_age_seconds 90", "trino_pool_nodeclaims 7"] {
             assert!(page_of(&old).contains(line), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_pool_is_no_zero_on_the_page() {
+        let mut status = ProcessStatus::default();
+        status
+            .pools
+            .insert(PoolId::new("trino/analytics"), PoolStatus::default());
+        let page = page(&status, Timestamp::UNIX_EPOCH).unwrap();
+        let told: Vec<&str> = page
+            .lines()
+            .filter(|line| line.contains("trino/analytics"))
+            .collect();
+        let families: Vec<&str> = told
+            .iter()
+            .filter_map(|line| line.split_once('{').map(|(family, _)| family))
+            .collect();
+        assert_eq!(
+            families,
+            [
+                "trino_pool_plan",
+                "trino_pool_node_replacement",
+                "trino_pool_store_fault",
+                "trino_pool_gateway_fault",
+            ],
+            "{page}"
+        );
     }
 
     #[test]

@@ -220,21 +220,25 @@ pub struct TrinoPoolStatus {
     /// UUID of the store that acts for this pool; another store freezes the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_id: Option<String>,
-    /// Instances by phase; only phases that occur.
-    pub phases: BTreeMap<String, u32>,
-    /// Instances that serve; absent while no desired state is known, for then these are perhaps another store's.
+    /// Instances by phase, only phases that occur. Like every count here absent while no desired state is known
+    /// or another store is the pool's: then what stands is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phases: Option<BTreeMap<String, u32>>,
+    /// Instances that serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<u32>,
-    /// Instances that should serve, by the desired state in force; absent while none is known.
+    /// Instances that should serve, by the desired state in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<u32>,
-    /// The floor, by the desired state in force; absent while none is known.
+    /// The floor, by the desired state in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_serving: Option<u32>,
     /// Serving instances whose nodes are going away.
-    pub replacing: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replacing: Option<u32>,
     /// Serving instances on nodes where protection is not absolute.
-    pub at_risk: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_risk: Option<u32>,
     /// Why the pool does what it does: one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

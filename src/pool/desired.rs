@@ -164,6 +164,24 @@ pub enum PoolMode {
     Emptying,
 }
 
+impl PoolMode {
+    /// Whether the store speaks of what stands. One that is not the pool's holds another world's desired state and
+    /// rows, if any: nothing that is read from them may be told as the state of this pool.
+    #[must_use]
+    pub const fn trusts_its_store(&self) -> bool {
+        match self {
+            Self::Frozen(FreezeReason::StoreMismatch) => false,
+            Self::Frozen(
+                FreezeReason::Missing | FreezeReason::IdentityChanged(_) | FreezeReason::WentBackwards,
+            )
+            | Self::Open
+            | Self::Held(_)
+            | Self::Retained
+            | Self::Emptying => true,
+        }
+    }
+}
+
 /// Why a pool is frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FreezeReason {

@@ -4,14 +4,19 @@
 use super::phase::Phase;
 use crate::gateway::model::MemberPhase;
 
+/// Whether an instance serves by its row, and the gateway does not say that it does not hold it: what it does not
+/// hold takes no work, whatever the row says.
+#[must_use]
+pub const fn serves(phase: Phase, unregistered: bool) -> bool {
+    matches!(phase, Phase::Serving) && !unregistered
+}
+
 /// Whether an instance takes new work, as far as its row and the gateway say. The gateway's word outranks the row's:
 /// a member that it drained or suspects on somebody else's word takes none, nor does one that it does not hold. A
 /// member phase that was not read is no evidence against it.
 #[must_use]
 pub const fn takes_work(phase: Phase, at_the_gateway: Option<MemberPhase>, unregistered: bool) -> bool {
-    matches!(phase, Phase::Serving)
-        && matches!(at_the_gateway, None | Some(MemberPhase::Active))
-        && !unregistered
+    serves(phase, unregistered) && matches!(at_the_gateway, None | Some(MemberPhase::Active))
 }
 
 /// Whether enough answering members are left without the one that is to be drained. `target`: what is desired, and

@@ -65,15 +65,29 @@ pub enum NodeReplacementState {
 /// The status of a pool. Pure; conditions stand in a fixed order.
 #[must_use]
 pub fn pool_status(input: &StatusInput<'_>) -> TrinoPoolStatus {
+    if input.mode.trusts_its_store() {
+        return derived(input);
+    }
+    // What a store that is not the pool's knows is about another world's instances.
+    derived(&StatusInput {
+        desired: None,
+        views: &[],
+        probes_blind: false,
+        ..*input
+    })
+}
+
+fn derived(input: &StatusInput<'_>) -> TrinoPoolStatus {
     let mut phases: BTreeMap<String, u32> = BTreeMap::new();
     for view in input.views {
         *phases.entry(view.phase.as_str().to_owned()).or_default() += 1;
     }
     // What the gateway does not hold takes no work, whatever its row says.
-    let serving = count(input.views, |view| {
-        view.phase == Phase::Serving && !view.unregistered
+    let serving = count(input.views, InstanceView::serves);
+    let replacing = count(input.views, |view| {
+        view.phase == Phase::Serving && view.evidence != EvidenceView::None
     });
-    let floor = input.desired.map(|desired| desired.min_serving);
+    let at_risk = count(input.views, |view| view.phase == Phase::Serving && view.at_risk);
     let (reason, message) = headline(input);
     let claims = [
         ready(input, serving),
@@ -85,14 +99,13 @@ pub fn pool_status(input: &StatusInput<'_>) -> TrinoPoolStatus {
     TrinoPoolStatus {
         observed_generation: i64::try_from(input.generation.get()).unwrap_or(i64::MAX),
         store_id: input.store.map(ToString::to_string),
-        phases,
+        // Without a desired state nobody knows what should be there, and perhaps not what is: zero would be a claim.
+        phases: input.desired.map(|_| phases),
         serving: input.desired.map(|_| serving),
         desired: input.desired.map(|desired| desired.instances),
-        min_serving: floor,
-        replacing: count(input.views, |view| {
-            view.phase == Phase::Serving && view.evidence != EvidenceView::None
-        }),
-        at_risk: count(input.views, |view| view.phase == Phase::Serving && view.at_risk),
+        min_serving: input.desired.map(|desired| desired.min_serving),
+        replacing: input.desired.map(|_| replacing),
+        at_risk: input.desired.map(|_| at_risk),
         reason: Some(reason),
         message: Some(short(&message)),
         conditions: claims
@@ -220,9 +233,7 @@ fn ready(input: &StatusInput<'_>, serving: u32) -> Claim {
             None => Claim::new("Ready", false, "NoDesiredState", "no valid spec was ever read"),
         };
     };
-    let doubtful = count(input.views, |view| {
-        view.phase == Phase::Serving && view.suspected_locally && !view.unregistered
-    });
+    let doubtful = count(input.views, |view| view.serves() && view.suspected_locally);
     let healthy = serving.saturating_sub(doubtful);
     let message = format!("{healthy} of {serving} serving answer well, the floor is {floor}");
     if healthy >= floor {

@@ -15,6 +15,7 @@ mod messages;
 mod pools;
 mod recovery;
 mod replacement;
+mod told;
 mod world;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ use crate::actors::instance::{InstanceActor, Subject};
 use crate::actors::messages::{CordonRequest, Inspect, InstanceMsg, Order, PoolMsg, Ticket, order_message};
 use crate::gateway::model::{Controller, MemberAction, MemberRequest};
 use crate::pool::cordon::CordonOrder;
+use crate::pool::floor::serves;
 use crate::pool::health::HealthTracker;
 use crate::pool::ids::{InstanceId, NodeName, TickId};
 use crate::pool::instance::InstanceRow;
@@ -137,7 +138,7 @@ impl Live {
 
     /// Its row serves, and the gateway does not say that it does not hold it.
     pub(super) fn serves(&self) -> bool {
-        self.row.phase == Phase::Serving && !self.unregistered
+        serves(self.row.phase, self.unregistered)
     }
 
     /// Nothing is outstanding and nothing is queued.

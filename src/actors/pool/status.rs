@@ -58,7 +58,7 @@ impl Brain {
     }
 
     fn pool_status(&self) -> PoolStatus {
-        let desired = self.desired();
+        let desired = self.desired().filter(|_| self.mode.trusts_its_store());
         PoolStatus {
             mode: self.mode.clone(),
             epoch: self.epoch(),

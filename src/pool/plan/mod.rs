@@ -35,6 +35,7 @@ use self::census::Census;
 pub use self::reason::{Cause, Held, PlanReason};
 use super::desired::{DesiredPool, PoolMode, Timings};
 use super::evidence::Disruption;
+use super::floor::serves;
 use super::ids::{InstanceId, ReleaseId};
 use super::outdated::Outdated;
 use super::phase::Phase;
@@ -175,6 +176,13 @@ pub struct InstanceView {
     pub outstanding: Option<u64>,
     /// Why it does nothing now, when it said so last.
     pub waiting: Option<Waiting>,
+}
+
+impl InstanceView {
+    /// Whether it is counted as serving.
+    pub(in crate::pool) const fn serves(&self) -> bool {
+        serves(self.phase, self.unregistered)
+    }
 }
 
 /// Recorded evidence, as far as order and permission depend on it.
