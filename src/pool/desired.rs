@@ -158,7 +158,8 @@ pub enum PoolMode {
     /// No create and no planned drain; protection, evidence, cordon, health, steps in flight and
     /// recovery go on.
     Frozen(FreezeReason),
-    /// The resource is gone under `Retain`: like `Frozen`, and said so.
+    /// The resource is gone under `Retain`, or is being deleted under a `Drain` that nobody confirmed: like `Frozen`,
+    /// and said so.
     Retained,
     /// The resource is being deleted under a confirmed `Drain`: S5 and S6 are lifted for this pool.
     Emptying,

@@ -193,7 +193,7 @@ fn headline(input: &StatusInput<'_>) -> (String, String) {
 }
 
 /// Why the pool as a whole creates and drains nothing, if so: a label and a sentence.
-fn standstill(mode: &PoolMode) -> Option<(&'static str, String)> {
+pub(crate) fn standstill(mode: &PoolMode) -> Option<(&'static str, String)> {
     let reason = PlanReason::standstill(mode)?;
     let label = match mode {
         PoolMode::Frozen(why) => why.label(),

@@ -20,7 +20,7 @@ use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::ids::StoreId;
 use crate::pool::observation::Fault;
 use crate::pool::plan::InstanceView;
-use crate::pool::status::{NodeReplacementState, StatusInput, pool_status};
+use crate::pool::status::{NodeReplacementState, StatusInput, pool_status, standstill};
 use crate::pool::step::WaitReason;
 use crate::pool::validate::{SpecProblem, describe};
 use crate::telemetry::counters::{COUNTERS, bump};
@@ -96,18 +96,11 @@ impl Brain {
         if self.nodes().is_none() {
             return Switch::Off;
         }
-        if let PoolMode::Frozen(why) = &self.mode {
+        if let Some((label, detail)) = standstill(&self.mode) {
             return Switch::Blocked(Fault {
-                label: why.label(),
+                label,
                 subject: "trinopool".to_owned(),
-                detail: "the pool is frozen, so a drain or a replacement is not begun".to_owned(),
-            });
-        }
-        if self.mode == PoolMode::Retained {
-            return Switch::Blocked(Fault {
-                label: "Retained",
-                subject: "trinopool".to_owned(),
-                detail: "the TrinoPool is gone, so a drain or a replacement is not begun".to_owned(),
+                detail,
             });
         }
         let inventory = self

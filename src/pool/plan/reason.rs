@@ -127,7 +127,8 @@ pub enum PlanReason {
     },
     /// Nothing: the pool may not act.
     Frozen(FreezeReason),
-    /// Nothing: the resource is gone under `Retain`.
+    /// Nothing: the resource is gone under `Retain`, or is being deleted under `Drain` and nobody confirmed that the
+    /// pool may be emptied.
     Retained,
     /// Nothing: there is no desired count, which never means zero.
     NoDesiredCount,

@@ -59,8 +59,9 @@ impl fmt::Display for PlanReason {
             Self::Converged { serving } => write!(f, "nothing to do: {serving} serve as desired"),
             Self::Frozen(why) => write!(f, "frozen, creates and drains nothing: {}", frozen(why)),
             Self::Retained => f.write_str(
-                "the TrinoPool is gone and its deletionPolicy is Retain: the instances go on serving; \
-                 create the TrinoPool again to manage them",
+                "the TrinoPool is gone or being deleted, and its instances are kept: they go on serving, and none is \
+                 created or drained; create the TrinoPool again to manage them, or, where it still stands under \
+                 deletionPolicy Drain, set spec.confirmEmpty to its UID to empty the pool",
             ),
             Self::NoDesiredCount => f.write_str(
                 "there is no desired count, which never means zero: set spec.instances to at least 1",

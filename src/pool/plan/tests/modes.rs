@@ -47,7 +47,7 @@ fn a_retained_pool_is_left_alone() {
         ..wanting()
     });
     assert_eq!(made.action, Action::None);
-    insta::assert_snapshot!(made.reason, @"the TrinoPool is gone and its deletionPolicy is Retain: the instances go on serving; create the TrinoPool again to manage them");
+    insta::assert_snapshot!(made.reason, @"the TrinoPool is gone or being deleted, and its instances are kept: they go on serving, and none is created or drained; create the TrinoPool again to manage them, or, where it still stands under deletionPolicy Drain, set spec.confirmEmpty to its UID to empty the pool");
 }
 
 #[test]
