@@ -50,3 +50,27 @@ async fn o06_a_store_of_another_world_is_not_believed_although_it_has_rows() {
     let pool = process.pool("analytics");
     assert_eq!((pool.desired, pool.floor), (None, None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_under_drain_that_nobody_confirmed_is_told_what_would_empty_the_pool() {
+    let (world, _, process) = given_three_serving().await;
+    {
+        let mut inner = world.lock();
+        let pool = inner.pools.get_mut("analytics").unwrap();
+        pool.spec["deletionPolicy"] = "Drain".into();
+        pool.deleting = true;
+    }
+    pass(minutes(2)).await;
+    assert_eq!(process.serving("analytics").len(), 3);
+    for kind in ["Blocked", "Frozen"] {
+        let (_, condition) = told(&world, kind);
+        let message = condition["message"].as_str().unwrap();
+        assert!(message.contains("being deleted"), "{message}");
+        assert!(message.contains("set spec.confirmEmpty to its UID"), "{message}");
+    }
+    let fault = process.pool("analytics").faults;
+    assert!(
+        fault.iter().any(|fault| fault.detail.contains("uid-analytics")),
+        "the fault says which UID: {fault:#?}"
+    );
+}
