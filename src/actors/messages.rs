@@ -89,8 +89,8 @@ pub struct PoolReport {
     pub pool: PoolId,
     /// Everything people see.
     pub status: PoolStatus,
-    /// A planned replacement is under way.
-    pub replacing: bool,
+    /// A planned replacement is under way; `None` before its rows were read, which says nothing new.
+    pub replacing: Option<bool>,
     /// The plan waits for the process-wide replacement budget.
     pub wants_to_replace: bool,
     /// The resource is gone and no instance is left: the actor may be stopped.

@@ -152,6 +152,8 @@ pub struct ReplicaSetFacts {
     pub uid: ObjectUid,
     /// `metadata.ownerReferences`.
     pub owners: Vec<OwnerRef>,
+    /// `spec.replicas`: above 0 for the templates that should run, also while no pod of theirs comes.
+    pub wanted: u32,
 }
 
 /// A pod that carries an instance's label, ours or not.

@@ -143,8 +143,8 @@ pub struct TimingsSpec {
     /// First pause after a failed candidate; 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate_backoff: Option<String>,
-    /// Longest such pause; 30m. Also how long an instance must have served before it is replaced because somebody
-    /// edited a Deployment of it.
+    /// Longest such pause; 30m. Also how long every edited instance of the pool must have served before one is
+    /// replaced because somebody edited a Deployment of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate_backoff_max: Option<String>,
 }

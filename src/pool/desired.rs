@@ -95,8 +95,8 @@ pub struct Timings {
     pub validating_deadline: Duration,
     /// First pause after a failed candidate; doubles with each failure of the same cause. Default 30 s.
     pub candidate_backoff: Duration,
-    /// Longest such pause, and how long an instance must have served before it is replaced for an edit of its
-    /// Deployments (L5). Default 30 min.
+    /// Longest such pause, and how long every edited instance of the pool must have served before one is replaced for
+    /// an edit of its Deployments (L5). Default 30 min.
     pub candidate_backoff_max: Duration,
 }
 

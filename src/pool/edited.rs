@@ -1,10 +1,10 @@
 //! Whether what runs is still what was validated: somebody may have edited a Deployment since (A11).
 //!
-//! Kubernetes gives every pod template a ReplicaSet of its own, so the ReplicaSets of the pods that validation
-//! looked at are what it looked at. Pods of another one run another template, whoever wrote it: a person who
-//! restarts the workers, or a controller that adds a sidecar to every Deployment. An edit *before* the validation is
-//! part of what was validated and stands; scaling, or an edit that was taken back, changes no ReplicaSet of a
-//! running pod. Pure; nothing is ever written into a Deployment for it.
+//! Kubernetes gives every pod template a ReplicaSet of its own, so the ReplicaSets of what validation looked at are
+//! what it looked at. Another one that has pods, or should have, is of another template, whoever wrote it: a person who
+//! restarts the workers, or a controller that adds a sidecar to every Deployment, also one whose pods never come. An
+//! edit *before* the validation is part of what was validated and stands; scaling changes no ReplicaSet, and one whose
+//! edit was taken back wants no pods. Pure; nothing is ever written into a Deployment for it.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,13 @@ use jiff::Timestamp;
 
 use super::ids::ObjectUid;
 use super::instance::ValidationReceipt;
-use super::observation::{Fault, OwnedWorkload};
+use super::observation::{Fault, OwnedWorkload, ReplicaSetRef};
 use super::ownership::replica_set;
-use crate::cluster::facts::PodFacts;
 
-/// The ReplicaSets of an instance's live pods.
+/// The ReplicaSets that run an instance: those that have live pods of it, or should have.
 #[must_use]
 pub fn replica_sets(owned: &OwnedWorkload) -> BTreeSet<ObjectUid> {
-    let sets = live(owned).filter_map(replica_set);
-    sets.map(|(_, uid)| uid).collect()
+    running(owned).map(|set| set.uid).collect()
 }
 
 /// How it shows that somebody edited a Deployment since the receipt; `None` while it does not, or where nothing can
@@ -33,20 +31,19 @@ pub fn edited(
 ) -> Option<Fault> {
     let receipt = receipt.filter(|receipt| seen_at > receipt.validated_at)?;
     let validated = receipt.replica_sets.as_ref()?;
-    let foreign = live(owned).find_map(|pod| {
-        let (set, uid) = replica_set(pod)?;
-        (!validated.contains(&uid)).then_some((pod, set))
-    });
-    foreign.map(|(pod, set)| Fault {
+    let other = running(owned).find(|set| !validated.contains(&set.uid))?;
+    Some(Fault {
         label: "TemplateEdited",
-        subject: format!("pod {}", pod.name),
-        detail: format!("somebody edited its Deployment: it is of ReplicaSet {set}, which was not validated"),
+        subject: format!("ReplicaSet {}", other.name),
+        detail: "somebody edited its Deployment: its pods are not what was validated".to_owned(),
     })
 }
 
-fn live(owned: &OwnedWorkload) -> impl Iterator<Item = &PodFacts> {
+fn running(owned: &OwnedWorkload) -> impl Iterator<Item = ReplicaSetRef> {
     let pods = owned.coordinators.iter().chain(&owned.workers);
-    pods.filter(|pod| !pod.finished && !pod.terminating)
+    let live = pods.filter(|pod| !pod.finished && !pod.terminating);
+    live.filter_map(replica_set)
+        .chain(owned.wanted_sets.iter().cloned())
 }
 
 #[cfg(test)]
@@ -71,7 +68,19 @@ mod tests {
     #[test]
     fn a11_pods_of_another_replica_set_say_that_the_template_was_edited() {
         let fault = edited(Some(&receipt()), &restarted(), at(1)).unwrap();
-        insta::assert_snapshot!(fault, @"TemplateEdited: somebody edited its Deployment: it is of ReplicaSet rs-worker-2, which was not validated (pod worker-2)");
+        insta::assert_snapshot!(fault, @"TemplateEdited: somebody edited its Deployment: its pods are not what was validated (ReplicaSet rs-worker-2)");
+    }
+
+    /// A sidecar that a quota or a policy refuses: the old workers are gone, and no new one ever comes.
+    #[test]
+    fn a11_an_edit_whose_pods_never_come_is_told_too() {
+        let mut owned = testing::owned(2);
+        owned.workers.clear();
+        owned.wanted_sets[1] = ReplicaSetRef {
+            name: "rs-worker-2".into(),
+            uid: "uid-rs-worker-2".into(),
+        };
+        assert!(edited(Some(&receipt()), &owned, at(1)).is_some());
     }
 
     #[test]

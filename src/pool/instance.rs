@@ -139,7 +139,7 @@ pub struct ValidationReceipt {
     pub checks: Vec<String>,
     /// When they passed.
     pub validated_at: Timestamp,
-    /// ReplicaSets of the pods that were looked at. Pods of another one run an edited template (A11). `None` in a
+    /// ReplicaSets of the pods that were looked at. Another one that runs is of an edited template (A11). `None` in a
     /// receipt of an operator that did not record them: of such an instance nothing is said. Not in the certificate:
     /// the gateway is told nothing of it.
     #[serde(default)]
@@ -166,7 +166,8 @@ pub enum FailureCause {
     NodeUnowned,
     /// One of its nodes has a finite termination grace that the policy refuses.
     NodeFiniteGrace,
-    /// The desired release or blueprint moved on.
+    /// The desired release or blueprint moved on. Rows written before 0.1.0 may call it a template that was edited.
+    #[serde(alias = "TemplateEdited")]
     Superseded,
     /// The coordinator restarted between registration and admission.
     ProcessRestarted,

@@ -7,7 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::evidence::Disruption;
-use super::ids::{ClaimName, ClaimUid, NodeName, NodeUid, ObjectName, PodUid, ResourceVersion};
+use super::ids::{ClaimName, ClaimUid, NodeName, NodeUid, ObjectName, ObjectUid, PodUid, ResourceVersion};
 use super::instance::{CandidateFailure, ProcessIdentity};
 use crate::cluster::facts::{ClaimFacts, NodeFacts, Undecodable, Workload};
 use crate::gateway::model::{Member, Obligations};
@@ -148,8 +148,19 @@ pub struct OwnedWorkload {
     pub workers_ready: Option<u32>,
     /// `spec.replicas` of the worker Deployment.
     pub workers_wanted: Option<u32>,
+    /// ReplicaSets of its Deployments that should run pods: `spec.replicas` is above 0.
+    pub wanted_sets: Vec<ReplicaSetRef>,
     /// Foreign or unprovable objects, several coordinators.
     pub faults: Vec<Fault>,
+}
+
+/// A ReplicaSet, by name and UID: one pod template of a Deployment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReplicaSetRef {
+    /// `metadata.name`.
+    pub name: ObjectName,
+    /// `metadata.uid`.
+    pub uid: ObjectUid,
 }
 
 /// One inspection of one instance.

@@ -7,7 +7,7 @@
 
 use super::ids::{Epoch, ObjectName, ObjectUid};
 use super::instance::{InstanceObjects, InstanceRow, ObjectRef};
-use super::observation::{Fault, OwnedWorkload};
+use super::observation::{Fault, OwnedWorkload, ReplicaSetRef};
 use crate::cluster::facts::{DeploymentFacts, ObjectFacts, OwnerRef, PodFacts, ReplicaSetFacts, Workload};
 use crate::pool::names::ANNOTATION_EPOCH;
 
@@ -141,12 +141,21 @@ fn replica_sets(owned: &mut OwnedWorkload, objects: &InstanceObjects, workload: 
         if !deployment_stands {
             fault(owned, "OrphanReplicaSet", subject, "its Deployment is gone");
         }
+        if set.wanted > 0 {
+            owned.wanted_sets.push(ReplicaSetRef {
+                name: set.name.clone(),
+                uid: set.uid.clone(),
+            });
+        }
     }
 }
 
-/// The ReplicaSet that made a pod, by name and UID, if one did.
-pub(super) fn replica_set(pod: &PodFacts) -> Option<(&str, ObjectUid)> {
-    controller(&pod.owners).map(|owner| (owner.name.as_str(), ObjectUid::from(owner.uid.as_str())))
+/// The ReplicaSet that made a pod, if one did.
+pub(super) fn replica_set(pod: &PodFacts) -> Option<ReplicaSetRef> {
+    controller(&pod.owners).map(|owner| ReplicaSetRef {
+        name: owner.name.as_str().into(),
+        uid: owner.uid.as_str().into(),
+    })
 }
 
 fn controller(owners: &[OwnerRef]) -> Option<&OwnerRef> {

@@ -284,6 +284,7 @@ fn replica_set(name: &str, deployment: &ObjectRef) -> ReplicaSetFacts {
             deployment.uid.as_str(),
             true,
         )],
+        wanted: 1,
     }
 }
 

@@ -302,6 +302,15 @@ fn workers_fit(candidate: &Candidate<'_>, node: &TrinoNodeId, nodes: &[ClusterNo
             candidate.blueprint.workers
         ));
     }
+    // A Deployment's count lags behind its pods, and the receipt names the ReplicaSets of the pods (A11).
+    let pods = live(&candidate.owned.workers);
+    let live_ready = pods.iter().filter(|pod| pod.ready).count();
+    if pods.len() != live_ready || u32::try_from(live_ready) != Ok(seen) {
+        return wrong(format!(
+            "the coordinator sees {seen} workers, of {} live worker pods {live_ready} are ready",
+            pods.len()
+        ));
+    }
     if seen == 0 || ready != Some(seen) || wanted != Some(seen) {
         return wrong(format!(
             "the coordinator sees {seen} workers, Kubernetes {} ready, the blueprint says {}",

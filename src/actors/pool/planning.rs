@@ -15,6 +15,7 @@ use crate::pool::plan::{
     Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, PlanTimings, ReplacementBudget,
     holds_a_place, plan, waits_for_a_place,
 };
+use crate::pool::status::standstill;
 use crate::pool::step::Effect;
 use crate::store::port::{NewInstance, Write};
 use crate::telemetry::events::ActionStarted;
@@ -234,7 +235,8 @@ impl Brain {
     pub(super) fn is_replacing(&self, views: &[InstanceView]) -> bool {
         let desired = self.desired().map(|desired| desired.instances);
         let timings = PlanTimings::from(&self.timings());
-        holds_a_place(views, desired, &self.mode, &timings, self.ports.clock.now())
+        let acts = self.may_act() && standstill(&self.mode).is_none();
+        holds_a_place(views, desired, acts, &timings, self.ports.clock.now())
     }
 }
 

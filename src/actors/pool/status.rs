@@ -48,7 +48,7 @@ impl Brain {
         let report = PoolReport {
             pool: self.pool.clone(),
             status,
-            replacing: self.is_replacing(&views),
+            replacing: self.row.is_some().then(|| self.is_replacing(&views)),
             wants_to_replace: self.plan_waits_for_budget,
             finished: self.finished,
         };

@@ -130,6 +130,8 @@ impl Brain {
     pub(super) async fn enter_round(&mut self) {
         let Some(order) = self.order.clone() else { return };
         self.coalesced = false;
+        // A wish is a plan's, and this round may make none.
+        self.plan_waits_for_budget = false;
         self.try_store_again().await;
         let loaded = self.load().await;
         if self.ended || self.row.is_none() {

@@ -87,7 +87,7 @@ impl Slot {
     /// Keeps a report; says since when the pool's store has been failing, if it has.
     pub(super) fn take(&mut self, report: PoolReport) -> Option<Duration> {
         self.status = report.status;
-        self.replacing = report.replacing;
+        self.replacing = report.replacing.unwrap_or(self.replacing);
         self.wants_to_replace = report.wants_to_replace;
         self.finished = report.finished;
         // A round that came to its end: the actor works again.

@@ -345,6 +345,7 @@ async fn w11_absence_needs_all_five_objects_and_every_replica_set_and_pod_gone()
             name: "cell-1a2b3c4d-worker-abc".into(),
             uid: "r".into(),
             owners: Vec::new(),
+            wanted: 1,
         });
     });
     remaining(deleted(&fake, &objects).await, "ReplicaSet");

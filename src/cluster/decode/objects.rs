@@ -39,5 +39,7 @@ pub fn replica_set(value: &Value) -> Result<ReplicaSetFacts, DecodeError> {
         name: ObjectName::from(required(value, &["metadata", "name"])?),
         uid: ObjectUid::from(required(value, &["metadata", "uid"])?),
         owners: owners(value)?,
+        // The API server fills in 1.
+        wanted: count(value, &["spec", "replicas"])?.unwrap_or(1),
     })
 }

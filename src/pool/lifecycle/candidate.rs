@@ -114,7 +114,7 @@ fn decide(view: View<'_>, member: &Member) -> Next {
             Err(next) => next,
         },
         // Proven anew where it stands, so that its deadline stays what it was, however often somebody edits.
-        Err(Unusable::Edited) => prepare(view),
+        Err(Unusable::Outrun) => prepare(view),
         // Validated again rather than refused for ever, once that can lead to an admission.
         Err(Unusable::Absent | Unusable::OtherProcess | Unusable::TooOld) => still_unproven(view)
             .unwrap_or_else(|| {
@@ -129,6 +129,15 @@ fn decide(view: View<'_>, member: &Member) -> Next {
 fn admit_again(view: View<'_>, member: &Member, open: &MemberRequest) -> Next {
     if let Some(failure) = reason(view).or_else(|| hangs(view)) {
         return retire(view, member, failure);
+    }
+    // Only the very same body can be sent again, and it tells of pods that were there.
+    if let Some(other) = view
+        .row
+        .receipt
+        .as_ref()
+        .and_then(|receipt| outrun(view, receipt))
+    {
+        return wait_or_expire(view, WaitReason::PodsNotReady, other);
     }
     match fresh_check(view) {
         Ok(()) => resolve::replay(open),
@@ -183,8 +192,8 @@ enum Unusable {
     Absent,
     OtherProcess,
     TooOld,
-    /// Other pods run than those it was made of (A11).
-    Edited,
+    /// It is not what runs: a Deployment was edited (A11), or pods are missing.
+    Outrun,
 }
 
 /// The receipt, if it is of the registered process and of the pods that run, and young enough.
@@ -201,9 +210,19 @@ fn usable_receipt(view: View<'_>) -> Result<&ValidationReceipt, Unusable> {
     if !expires.is_ok_and(|expires| view.now < expires) {
         return Err(Unusable::TooOld);
     }
-    let owned = view.seen.owned.seen();
-    if owned.is_some_and(|owned| edited(Some(receipt), owned, view.seen.at).is_some()) {
-        return Err(Unusable::Edited);
+    match outrun(view, receipt) {
+        None => Ok(receipt),
+        Some(_) => Err(Unusable::Outrun),
     }
-    Ok(receipt)
+}
+
+/// What runs instead of what the receipt is about, as far as it was seen after it.
+fn outrun(view: View<'_>, receipt: &ValidationReceipt) -> Option<String> {
+    let owned = view
+        .seen
+        .owned
+        .seen()
+        .filter(|_| view.seen.at > receipt.validated_at)?;
+    let edited = edited(Some(receipt), owned, view.seen.at).map(|fault| fault.to_string());
+    edited.or_else(|| pods_ready(owned).err())
 }

@@ -6,21 +6,22 @@ use jiff::Timestamp;
 
 use super::census::{count, is_stuck, written_off};
 use super::{Finding, InstanceView, Plan, PlanReason, PlanTimings};
-use crate::pool::desired::PoolMode;
+use crate::pool::phase::Phase;
 
 /// Whether a planned replacement is under way: a member departs, or more than are desired hold a slot of which
 /// something is still expected. Other pools must not wait for what may never move (L6): a drain that is stuck holds
 /// no place, nor does what the pool has written off (a candidate past its deadline or given up, a member that is
 /// failed and repaired, never became eligible, or is not held by the gateway).
 ///
-/// A pool that stands still drains nothing, so that a surplus of serving members stays what it is: only a candidate
-/// that goes on by itself is under way there. Without a desired state (`desired` is `None`) nothing is replaced; a
-/// drain that was begun is still under way.
+/// While nothing is on its way to serving, the surplus itself is what moves next. It does not where the pool drains
+/// nothing (`acts` is false: it stands still, or may not act), where a drain is stuck, or where a failed member makes
+/// up the number. Without a desired state (`desired` is `None`) nothing is replaced; a drain that was begun is still
+/// under way.
 #[must_use]
 pub fn holds_a_place(
     views: &[InstanceView],
     desired: Option<u32>,
-    mode: &PoolMode,
+    acts: bool,
     timings: &PlanTimings,
     now: Timestamp,
 ) -> bool {
@@ -28,21 +29,22 @@ pub fn holds_a_place(
         .iter()
         .filter(|view| view.phase.occupies_capacity())
         .collect();
-    let departs = |view: &&InstanceView| {
-        view.phase.is_departing() && !view.unregistered && !is_stuck(view, timings.drain_stuck_after, now)
-    };
-    if live.iter().any(departs) {
+    let stuck = |view: &InstanceView| is_stuck(view, timings.drain_stuck_after, now);
+    let departs = |view: &&InstanceView| view.phase.is_departing() && !view.unregistered;
+    if live.iter().filter(|view| departs(view)).any(|view| !stuck(view)) {
         return true;
     }
     let Some(desired) = desired else { return false };
     let idle = written_off(&live, timings, now);
-    let expected: Vec<&&InstanceView> = live
+    let expected = live
         .iter()
-        .filter(|view| !idle.iter().any(|idle| idle.id == view.id))
-        .collect();
-    let goes_on =
-        PlanReason::standstill(mode).is_none() || expected.iter().any(|view| view.phase.is_candidate());
-    count(expected.len()) > desired && goes_on
+        .filter(|view| !idle.iter().any(|idle| idle.id == view.id));
+    let on_the_way = |view: &&&InstanceView| view.phase.is_candidate() || view.phase == Phase::Admitted;
+    if expected.clone().any(|view| on_the_way(&view)) {
+        return count(expected.count()) > desired;
+    }
+    let serving = expected.filter(|view| view.phase == Phase::Serving);
+    acts && !live.iter().any(|view| stuck(view)) && count(serving.count()) > desired
 }
 
 /// Whether a pool would replace something if it had a place, whatever else it waits for.

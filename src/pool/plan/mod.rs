@@ -105,7 +105,7 @@ pub struct PlanTimings {
     pub drain_stuck_after: Duration,
     /// First pause after a failed candidate.
     pub candidate_backoff: Duration,
-    /// Longest such pause.
+    /// Longest such pause, and the rest after an edit.
     pub candidate_backoff_max: Duration,
     /// How long an admitted instance is taken for one that is about to serve. After that it only
     /// occupies its slot: a member that never becomes eligible must not hold the pool up.

@@ -259,10 +259,10 @@ pub enum PlanReason {
         /// Whose replacement is on its way.
         evidence: InstanceId,
     },
-    /// Waits: somebody edited a Deployment of an instance that has served for a short time only. What edits one may
-    /// edit its replacement too, so that no pause would be between them.
+    /// Waits: somebody edited Deployments, one of them of an instance that has served for a short time only. What edits
+    /// one may edit its replacement too, so that no pause would be between them.
     RestsAfterEdit {
-        /// Which would be replaced.
+        /// The one that has served for the shortest time.
         instance: InstanceId,
         /// How long it has served.
         served: Duration,

@@ -35,18 +35,6 @@ impl Item<'_> {
         }
     }
 
-    /// Why an edited one is left alone for now: its replacement may be edited as well, so that how long it has served is
-    /// the pause between the two (L5).
-    fn rests(&self, input: &PlanInput) -> Option<PlanReason> {
-        let served = since(self.view.phase_changed_at, input.now);
-        let rest = input.timings.candidate_backoff_max;
-        (self.cause == Cause::Edited && served < rest).then(|| PlanReason::RestsAfterEdit {
-            instance: self.view.id.clone(),
-            served,
-            rest,
-        })
-    }
-
     /// How many must be healthy and serving before it may be drained. Without evidence too, nothing
     /// planned is taken away while the pool is short of what is desired.
     fn needed(&self, input: &PlanInput) -> u32 {
@@ -65,6 +53,7 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
         };
     }
     let drain_hold = census.drain_hold(input);
+    let rest = rest(&queue, input);
     // Whose replacement is on its way: an ordinary drain would use it up.
     let expecting = queue
         .iter()
@@ -74,8 +63,10 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
     let mut surge_asked = false;
     for item in &queue {
         let instance = &item.view.id;
-        if let Some(rest) = item.rests(input) {
-            waits.push(rest);
+        if let Some(rest) = rest.as_ref().filter(|_| item.cause == Cause::Edited) {
+            if !waits.contains(rest) {
+                waits.push(rest.clone());
+            }
             continue;
         }
         // The doubtful one itself may be drained: what counts is who is left.
@@ -126,6 +117,21 @@ pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
         waits.push(PlanReason::RolloutBlocked { instances: blocked });
     }
     Verdict::Waits(waits)
+}
+
+/// Why edited ones are left alone for now: one of them serves for a short time only, so that what edits each
+/// Deployment may edit its replacement too. Then the pool makes one such replacement in each pause, however large it
+/// is (L5). What a person edited once is older than that soon, and no replacement is edited again.
+fn rest(queue: &[Item<'_>], input: &PlanInput) -> Option<PlanReason> {
+    let rest = input.timings.candidate_backoff_max;
+    let edited = queue.iter().filter(|item| item.cause == Cause::Edited);
+    let youngest = edited.max_by_key(|item| item.view.phase_changed_at)?;
+    let served = since(youngest.view.phase_changed_at, input.now);
+    (served < rest).then(|| PlanReason::RestsAfterEdit {
+        instance: youngest.view.id.clone(),
+        served,
+        rest,
+    })
 }
 
 /// Why no replacement of this one is started now; `None`: it may be.
@@ -243,7 +249,10 @@ fn urgency(left: &Item<'_>, right: &Item<'_>) -> Ordering {
         .then_with(|| by_age(left.view, right.view))
 }
 
-/// How many serving instances wait to be replaced.
-pub(super) fn pending(census: &Census<'_>) -> u32 {
-    count(queue(census).len())
+/// How many serving instances wait to be replaced. What rests after an edit does not: it may go as a surplus.
+pub(super) fn pending(input: &PlanInput, census: &Census<'_>) -> u32 {
+    let queue = queue(census);
+    let rests = rest(&queue, input).is_some();
+    let waits = |item: &&Item<'_>| !(rests && item.cause == Cause::Edited);
+    count(queue.iter().filter(waits).count())
 }

@@ -12,7 +12,7 @@ use crate::pool::outdated::Outdated;
 
 pub(super) fn verdict(input: &PlanInput, census: &Census<'_>) -> Verdict {
     let target = input.target();
-    if census.serving <= target || pending(census) > 0 {
+    if census.serving <= target || pending(input, census) > 0 {
         return Verdict::Idle;
     }
     let surplus = census

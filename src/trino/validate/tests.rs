@@ -162,6 +162,7 @@ fn good() -> Good {
             coordinator_ready: Some(1),
             workers_ready: Some(2),
             workers_wanted: Some(2),
+            wanted_sets: Vec::new(),
             faults: Vec::new(),
         },
         answers: Answers {
@@ -292,6 +293,11 @@ fn workers_are_counted_by_all_three_witnesses() {
     let mut unready = good();
     unready.owned.workers_ready = Some(1);
     assert_eq!(unready.why_not(), "WorkersDiffer");
+
+    // The Deployment has not counted again since.
+    let mut going = good();
+    going.owned.workers[1].terminating = true;
+    assert_eq!(going.why_not(), "WorkersDiffer");
 
     let mut unknown = good();
     unknown.owned.workers_ready = None;

@@ -42,6 +42,7 @@ impl Inner {
                 object.name.as_str(),
                 object.uid.as_str(),
             )],
+            wanted: u32::try_from(replicas).unwrap(),
         };
         for index in 0..replicas {
             let node = self.place(&serde_json::to_string(template).unwrap());

@@ -1,7 +1,6 @@
 //! PREPARING and VALIDATING.
 
 use super::*;
-use crate::pool::edited::replica_sets;
 use crate::pool::evidence::{Disruption, Evidence, RecordedEvidence};
 use crate::pool::instance::CandidateFailure;
 use crate::pool::observation::PlacementReport;
@@ -533,44 +532,4 @@ fn w12_a_step_that_stood_is_never_journaled_as_refused() {
         change(&next).closes.as_ref().map(|closed| closed.outcome),
         Some(StepOutcome::Applied)
     );
-}
-
-fn edited_since_its_validation() -> Story {
-    let mut story = Story::of(Phase::Validating);
-    story.seen.at = at(30);
-    let sets = story.seen.owned.seen().map(replica_sets);
-    story.row.receipt.as_mut().unwrap().replica_sets = sets;
-    if let Reading::Seen(owned) = &mut story.seen.owned {
-        owned.workers[0].owners[0].uid = "uid-rs-worker-2".into();
-    }
-    story
-}
-
-/// A controller that edits every Deployment once must not end every candidate (L1).
-#[test]
-fn a11_a_candidate_whose_pods_were_replaced_since_its_validation_is_validated_again_where_it_stands() {
-    let mut story = edited_since_its_validation();
-    assert_eq!(effect(&story.next()), &Effect::Validate);
-    // Proven: what runs now is what was validated.
-    let receipt = story.row.receipt.as_mut().unwrap();
-    receipt
-        .replica_sets
-        .as_mut()
-        .unwrap()
-        .insert("uid-rs-worker-2".into());
-    assert_eq!(effect(&story.next()), &Effect::CheckCandidate);
-}
-
-/// Something that edits it again and again.
-#[test]
-fn l6_a_candidate_that_is_edited_for_ever_is_given_up_at_its_deadline() {
-    let mut story = edited_since_its_validation();
-    if let Reading::Seen(owned) = &mut story.seen.owned {
-        owned.workers_ready = Some(0);
-    }
-    assert_eq!(reason(&story.next()), WaitReason::PodsNotReady);
-    story.now = at(3600);
-    story.row.receipt.as_mut().unwrap().validated_at = at(3590);
-    story.seen.at = at(3599);
-    assert_eq!(cause(&story.next()), FailureCause::DeadlineExceeded);
 }

@@ -4,6 +4,7 @@
 mod candidate;
 mod creating;
 mod departing;
+mod edited;
 mod open_steps;
 mod properties;
 mod serving;

@@ -226,8 +226,8 @@ impl fmt::Display for PlanReason {
                 rest,
             } => write!(
                 f,
-                "somebody edited a Deployment of {instance}, which has served for {}: it is replaced after {}, so that \
-                 what edits every Deployment does not make the pool roll without a pause",
+                "somebody edited a Deployment of {instance}, which has served for {}: nothing is replaced for an edit \
+                 until that is {}, so that what edits every Deployment does not make the pool roll without a pause",
                 span(*served),
                 span(*rest)
             ),

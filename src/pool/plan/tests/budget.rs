@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use super::super::budget::{holds_a_place, waits_for_a_place};
 use super::{ago, instance, noon, plan, pool, serving};
-use crate::pool::desired::{FreezeReason, PoolMode, Timings};
+use crate::pool::desired::Timings;
 use crate::pool::phase::Phase;
 use crate::pool::plan::{InstanceView, PlanReason, PlanTimings, ReplacementBudget};
 
 const STUCK_AFTER: Duration = Duration::from_mins(30);
 
 fn holds(views: &[InstanceView], desired: Option<u32>) -> bool {
-    holds_in(&PoolMode::Open, views, desired)
+    holds_if(true, views, desired)
 }
 
-fn holds_in(mode: &PoolMode, views: &[InstanceView], desired: Option<u32>) -> bool {
+fn holds_if(acts: bool, views: &[InstanceView], desired: Option<u32>) -> bool {
     let timings = PlanTimings::from(&Timings::default());
     assert_eq!(timings.drain_stuck_after, STUCK_AFTER);
-    holds_a_place(views, desired, mode, &timings, noon())
+    holds_a_place(views, desired, acts, &timings, noon())
 }
 
 #[test]
@@ -84,16 +84,38 @@ fn l6_a_pool_whose_desired_state_is_unknown_holds_none_for_ever() {
 }
 
 #[test]
-fn l6_a_pool_that_stands_still_holds_a_place_only_while_a_candidate_goes_on() {
-    for still in [PoolMode::Retained, PoolMode::Frozen(FreezeReason::WentBackwards)] {
-        let mut views = vec![serving("a"), serving("b"), serving("c")];
-        assert!(holds(&views, Some(2)), "it would drain one");
-        assert!(!holds_in(&still, &views, Some(2)), "{still:?}");
-        views[2] = instance("c", Phase::Preparing);
-        assert!(holds_in(&still, &views, Some(2)), "{still:?}");
-        views[2] = instance("c", Phase::Draining);
-        assert!(holds_in(&still, &views, Some(2)), "{still:?}");
+fn l6_a_pool_that_drains_nothing_holds_a_place_only_while_something_goes_on_by_itself() {
+    let mut views = vec![serving("a"), serving("b"), serving("c")];
+    assert!(holds(&views, Some(2)), "it would drain one");
+    assert!(!holds_if(false, &views, Some(2)));
+    for goes_on in [Phase::Preparing, Phase::Admitted, Phase::Draining] {
+        views[2] = instance("c", goes_on);
+        assert!(holds_if(false, &views, Some(2)), "{goes_on}");
     }
+}
+
+#[test]
+fn l6_a_surplus_that_waits_for_a_stuck_drain_or_that_a_failed_member_makes_holds_none() {
+    let mut drain = instance("d", Phase::Draining);
+    drain.phase_changed_at = ago(STUCK_AFTER.as_secs());
+    for beside in [drain, instance("d", Phase::Lost), instance("d", Phase::Suspect)] {
+        let mut views = vec![serving("a"), serving("b"), beside];
+        assert!(!holds(&views, Some(2)), "{:?}", views[2]);
+        views.push(instance("e", Phase::Preparing));
+        assert!(
+            holds(&views, Some(2)),
+            "its replacement is on the way: {:?}",
+            views[2]
+        );
+    }
+    let mut views = vec![
+        serving("a"),
+        serving("b"),
+        serving("c"),
+        instance("d", Phase::Draining),
+    ];
+    views[3].phase_changed_at = ago(STUCK_AFTER.as_secs());
+    assert!(!holds(&views, Some(2)));
 }
 
 #[test]

@@ -62,10 +62,11 @@ fn l5_what_edits_every_replacement_makes_no_pool_roll_without_a_pause() {
             view.phase_changed_at = ago(serves_for);
         })
     };
-    let all = vec![edited("a", 29 * 60), edited("b", 60), edited("c", 0)];
+    // However old the others are: the pool is large, and one takes minutes.
+    let all = vec![edited("a", 290 * 60), edited("b", 60), edited("c", 0)];
     let made = plan(&pool(3, 2, all.clone()));
     assert_eq!(made.action, Action::None);
-    insta::assert_snapshot!(made.reason, @"somebody edited a Deployment of a, which has served for 29m: it is replaced after 30m, so that what edits every Deployment does not make the pool roll without a pause");
+    insta::assert_snapshot!(made.reason, @"somebody edited a Deployment of c, which has served for 0s: nothing is replaced for an edit until that is 30m, so that what edits every Deployment does not make the pool roll without a pause");
     // Neither a node nor a release waits for that.
     let mut leaving = all.clone();
     leaving[2] = leaving[2].clone().drifted(60);
@@ -73,6 +74,21 @@ fn l5_what_edits_every_replacement_makes_no_pool_roll_without_a_pause() {
     let mut old = all;
     old[1] = old[1].clone().old_release();
     assert_eq!(plan(&pool(3, 2, old)).action, drain("b"));
+}
+
+#[test]
+fn a_surplus_goes_although_somebody_edited_it() {
+    let edited = serving("d").with(|view| {
+        view.outdated = Outdated::Edited;
+        view.phase_changed_at = ago(60);
+    });
+    let views = vec![serving("a"), serving("b"), serving("c"), edited];
+    let made = plan(&pool(3, 2, views));
+    assert!(
+        matches!(made.reason, PlanReason::ScalesIn { .. }),
+        "{}",
+        made.reason
+    );
 }
 
 #[test]
