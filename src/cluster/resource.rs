@@ -239,6 +239,10 @@ pub struct TrinoPoolStatus {
     /// Serving instances on nodes where protection is not absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_risk: Option<u32>,
+    /// When Karpenter first ends pods of an instance by force, whatever protects them: the earliest termination
+    /// timestamp of a NodeClaim of finite grace that is being deleted. Absent while none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forced_end_at: Option<String>,
     /// Why the pool does what it does: one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::desired::{DesiredPool, PoolMode};
-use super::ids::{SpecGeneration, StoreId};
+use super::ids::{InstanceId, SpecGeneration, StoreId};
+use super::observation::Fault;
 use super::phase::Phase;
 use super::plan::{Action, EvidenceView, InstanceView, Plan, PlanReason};
 use crate::cluster::resource::TrinoPoolStatus;
@@ -34,6 +35,8 @@ pub struct StatusInput<'a> {
     pub plan: Option<&'a Plan>,
     /// Node replacement, as it stands.
     pub node_replacement: &'a NodeReplacementState,
+    /// What node replacement may not do, so that it works worse than it could; needs a person.
+    pub impediment: Option<&'a Fault>,
     /// So much fails at once that the fault may be ours (S6).
     pub probes_blind: bool,
     /// Why the gateway could not be used in this tick: a label and a sentence. Its steps wait, nothing else does (S11).
@@ -73,6 +76,7 @@ pub fn pool_status(input: &StatusInput<'_>) -> TrinoPoolStatus {
         desired: None,
         views: &[],
         probes_blind: false,
+        impediment: None,
         ..*input
     })
 }
@@ -92,7 +96,7 @@ fn derived(input: &StatusInput<'_>) -> TrinoPoolStatus {
     let claims = [
         ready(input, serving),
         progressing(input),
-        node_replacement(input.node_replacement),
+        node_replacement(input),
         blocked(input),
         frozen(input.mode),
     ];
@@ -106,6 +110,7 @@ fn derived(input: &StatusInput<'_>) -> TrinoPoolStatus {
         min_serving: input.desired.map(|desired| desired.min_serving),
         replacing: input.desired.map(|_| replacing),
         at_risk: input.desired.map(|_| at_risk),
+        forced_end_at: forced_end(input.views).map(|(_, at)| at.to_string()),
         reason: Some(reason),
         message: Some(short(&message)),
         conditions: claims
@@ -250,9 +255,9 @@ fn progressing(input: &StatusInput<'_>) -> Claim {
     Claim::new("Progressing", acts || moving > 0, reason, message)
 }
 
-fn node_replacement(state: &NodeReplacementState) -> Claim {
+fn node_replacement(input: &StatusInput<'_>) -> Claim {
     const KIND: &str = "NodeReplacement";
-    match state {
+    match input.node_replacement {
         NodeReplacementState::Off(why) => Claim::new(KIND, false, "Off", why.clone()),
         NodeReplacementState::Unknown => Claim::new(
             KIND,
@@ -260,16 +265,54 @@ fn node_replacement(state: &NodeReplacementState) -> Claim {
             "NoDesiredState",
             "no desired state is known; until one is, nothing is protected or replaced",
         ),
-        NodeReplacementState::Active => Claim::new(
-            KIND,
-            true,
-            "Active",
-            "instances are replaced before the nodes beneath them are disrupted",
-        ),
+        NodeReplacementState::Active => {
+            let (reason, message) = active(input);
+            Claim::new(KIND, true, reason, message)
+        }
         NodeReplacementState::Blocked { reason, message } => {
             Claim::new(KIND, false, "Blocked", format!("{reason}: {message}"))
         }
     }
+}
+
+/// How well it works: the most urgent that a person should know.
+fn active(input: &StatusInput<'_>) -> (String, String) {
+    if let Some((instance, at)) = forced_end(input.views) {
+        let message = format!(
+            "Karpenter ends pods of {instance} by force at {at}, whatever protects them: its NodeClaim is being deleted \
+             and has a terminationGracePeriod"
+        );
+        return ("ForcedEnd".to_owned(), message);
+    }
+    if let Some(Fault {
+        label,
+        subject,
+        detail,
+    }) = input.impediment
+    {
+        return (
+            (*label).to_owned(),
+            format!("{subject}: {detail}; everything else goes on"),
+        );
+    }
+    let at_risk = count(input.views, |view| view.phase == Phase::Serving && view.at_risk);
+    if at_risk > 0 {
+        let message = format!(
+            "{at_risk} serve on nodes with a terminationGracePeriod, at whose end Karpenter ends protected pods too"
+        );
+        return ("AtRisk".to_owned(), message);
+    }
+    let message = "instances are replaced before the nodes beneath them are disrupted";
+    ("Active".to_owned(), message.to_owned())
+}
+
+/// The first forced end of an instance that serves or still drains, and whose it is.
+fn forced_end(views: &[InstanceView]) -> Option<(&InstanceId, Timestamp)> {
+    let ends = views.iter().filter_map(|view| match view.evidence {
+        EvidenceView::Some { deadline, .. } => Some((&view.id, deadline?)),
+        EvidenceView::None | EvidenceView::Unreadable => None,
+    });
+    ends.min_by_key(|(id, at)| (*at, *id))
 }
 
 /// Something does not end by itself.

@@ -333,14 +333,25 @@ impl Brain {
         }
     }
 
-    /// Remembers or forgets a fault of the pool itself.
+    /// Remembers or forgets a fault of the pool itself; its beginning and its end are logged.
     fn note(&mut self, about: &'static str, fault: Option<Fault>) {
         match fault {
             Some(fault) => {
+                let known = self.faults.get(about).map(|known| known.label);
+                if known != Some(fault.label) {
+                    let Fault {
+                        label,
+                        subject,
+                        detail,
+                    } = &fault;
+                    tracing::warn!(pool = %self.pool, about, label, subject, detail, "fault of the pool");
+                }
                 self.faults.insert(about, fault);
             }
             None => {
-                self.faults.remove(about);
+                if let Some(fault) = self.faults.remove(about) {
+                    tracing::info!(pool = %self.pool, about, label = fault.label, "fault of the pool is over");
+                }
             }
         }
     }

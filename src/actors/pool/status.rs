@@ -144,7 +144,6 @@ impl Brain {
         if fault.label == "SpecInvalid" {
             bump(&COUNTERS.invalid_specs, &[("pool", self.pool.as_str())]);
         }
-        tracing::warn!(pool = %self.pool, label = fault.label, detail = %fault.detail, "the TrinoPool");
         self.announce(true, fault.label, fault.detail);
     }
 
@@ -320,6 +319,7 @@ impl Brain {
             views,
             plan: self.last_plan.as_ref(),
             node_replacement: &node_replacement,
+            impediment: self.live.values().find_map(impediment),
             probes_blind: self.live.values().any(blind),
             gateway: self
                 .gateway
@@ -340,6 +340,12 @@ impl Brain {
             }
         }
     }
+}
+
+/// What may not be done for an instance: it stays so until a person grants it.
+fn impediment(live: &Live) -> Option<&Fault> {
+    let lasting = |fault: &&Fault| ["CordonDenied", "KubernetesForbidden"].contains(&fault.label);
+    live.cordon_fault.iter().chain(&live.faults).find(lasting)
 }
 
 fn instance_status(live: &Live) -> InstanceStatus {

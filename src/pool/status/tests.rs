@@ -38,6 +38,7 @@ fn status(mode: &PoolMode, views: &[InstanceView], probes_blind: bool) -> TrinoP
         views,
         plan: Some(&plan),
         node_replacement: &NodeReplacementState::Active,
+        impediment: None,
         probes_blind,
         gateway: None,
         now: now(),
@@ -167,6 +168,7 @@ fn a_store_that_knows_nothing_of_the_pool_claims_nothing() {
         views: &[],
         plan: None,
         node_replacement: &NodeReplacementState::Unknown,
+        impediment: None,
         probes_blind: false,
         gateway: None,
         now: now(),
@@ -253,6 +255,7 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
         views: &views,
         plan: None,
         node_replacement: &NodeReplacementState::Active,
+        impediment: None,
         probes_blind: false,
         gateway: None,
         now: later,
@@ -270,6 +273,62 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     assert_eq!(time("NodeReplacement"), now());
 }
 
+/// What the condition NodeReplacement says of these instances, and of what it may not do.
+fn node_replacement_of(views: &[InstanceView], impediment: Option<&Fault>) -> String {
+    let status = pool_status(&StatusInput {
+        generation: SpecGeneration::new(4),
+        store: None,
+        mode: &PoolMode::Open,
+        desired: Some(&desired()),
+        views,
+        plan: None,
+        node_replacement: &NodeReplacementState::Active,
+        impediment,
+        probes_blind: false,
+        gateway: None,
+        now: now(),
+        previous: &[],
+    });
+    let told = told(&status);
+    let line = told.lines().find(|line| line.starts_with("NodeReplacement"));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn k02_protection_that_is_not_absolute_is_said_and_its_end_is_shown() {
+    let mut views = serving(&["a", "b", "c"]);
+    views[1].at_risk = true;
+    insta::assert_snapshot!(
+        node_replacement_of(&views, None),
+        @"NodeReplacement=True AtRisk: 1 serve on nodes with a terminationGracePeriod, at whose end Karpenter ends protected pods too"
+    );
+    views[1].phase = Phase::Draining;
+    views[1].evidence = EvidenceView::Some {
+        urgency: Disruption::Deleting,
+        observed_at: now(),
+        deadline: Some("2026-12-02T12:20:00Z".parse().unwrap()),
+    };
+    insta::assert_snapshot!(
+        node_replacement_of(&views, None),
+        @"NodeReplacement=True ForcedEnd: Karpenter ends pods of b by force at 2026-12-02T12:20:00Z, whatever protects them: its NodeClaim is being deleted and has a terminationGracePeriod"
+    );
+    let status = status(&PoolMode::Open, &views, false);
+    assert_eq!(status.forced_end_at.as_deref(), Some("2026-12-02T12:20:00Z"));
+}
+
+#[test]
+fn l2_what_node_replacement_may_not_do_is_said_while_the_rest_goes_on() {
+    let fault = Fault {
+        label: "KubernetesForbidden",
+        subject: "node n-1".to_owned(),
+        detail: "nodes \"n-1\" is forbidden: cannot patch".to_owned(),
+    };
+    insta::assert_snapshot!(
+        node_replacement_of(&serving(&["a", "b", "c"]), Some(&fault)),
+        @r#"NodeReplacement=True KubernetesForbidden: node n-1: nodes "n-1" is forbidden: cannot patch; everything else goes on"#
+    );
+}
+
 #[test]
 fn s11_a_gateway_that_is_down_is_what_a_person_sees_first() {
     let views = serving(&["a", "b", "c"]);
@@ -281,6 +340,7 @@ fn s11_a_gateway_that_is_down_is_what_a_person_sees_first() {
         views: &views,
         plan: None,
         node_replacement: &NodeReplacementState::Active,
+        impediment: None,
         probes_blind: false,
         gateway: Some(("GatewayUnreachable", "connection refused")),
         now: now(),
