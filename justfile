@@ -33,6 +33,16 @@ test-all:
 control-plane *ARGS:
     scripts/control-plane {{ ARGS }}
 
+# the operator under real Karpenter, to watch with kubectl: every node of three pools drifts; stays up until interrupted
+karpenter-demo STORY="every-node-drifts":
+    scripts/control-plane build
+    TPO_REQUIRE_ALL=1 TPO_STAY=1 cargo test --test karpenter -- --exact {{ STORY }}
+
+# every story under real Karpenter, with a leader killed at each of ten steps (minutes; docs/testing.md has the figures)
+karpenter-faults:
+    scripts/control-plane build
+    TPO_REQUIRE_ALL=1 TPO_EVERY_STEP=1 cargo test --test karpenter
+
 # what the operator asks of its servers, counted; built with the tests' dependencies. `-- --json 10x1000` narrows it
 bench *ARGS:
     cargo bench --profile dev --bench api_load {{ ARGS }}

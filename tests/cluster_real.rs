@@ -15,12 +15,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use futures::stream::BoxStream;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use trino_pool_operator::cluster::kubernetes::{ConnectOptions, KubernetesCluster, Scope};
 use trino_pool_operator::cluster::resource;
@@ -31,7 +29,7 @@ use control_plane::ControlPlane;
 /// The outsider of the real cluster.
 struct RealDriver {
     admin: Client,
-    etcd: String,
+    plane: &'static ControlPlane,
     // A compaction is the whole cluster's: stories take turns.
     _turn: MutexGuard<'static, ()>,
 }
@@ -47,24 +45,7 @@ impl ClusterDriver for RealDriver {
     }
 
     async fn compact(&self) {
-        let etcd = reqwest::Client::new();
-        let ask = async |path: &str, question: Value| -> Value {
-            let answer = etcd.post(format!("{}/v3/kv/{path}", self.etcd)).json(&question);
-            let answer = answer.send().await.unwrap().error_for_status().unwrap();
-            answer.json().await.unwrap()
-        };
-        // What the API server's own compactor does every five minutes; it watches this key, and some seconds later
-        // drops the versions that it has in memory too. The newest version itself outlives a compaction, so
-        // something is written first.
-        let key = BASE64_STANDARD.encode("compact_rev_key");
-        let mark = async |revision: &str| {
-            let value = BASE64_STANDARD.encode(revision);
-            ask("put", json!({"key": key, "value": value})).await
-        };
-        let newest = mark("1").await;
-        let revision = newest["header"]["revision"].as_str().unwrap();
-        mark(revision).await;
-        ask("compaction", json!({"revision": revision, "physical": true})).await;
+        self.plane.compact().await;
     }
 
     async fn pause(&self) {
@@ -84,7 +65,7 @@ async fn real() -> Option<(KubernetesCluster, RealDriver)> {
     let plane = control_plane::shared("cluster/real")?;
     let driver = RealDriver {
         admin: admin(plane).await,
-        etcd: plane.etcd_url(),
+        plane,
         _turn: TURN.lock().await,
     };
     PREPARED.get_or_init(async || define_pools(&driver).await).await;

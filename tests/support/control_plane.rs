@@ -4,11 +4,18 @@
 //! however it ends, because then its standard input does. Nothing is built here; a machine on which nothing
 //! was built skips by name.
 
+// Each test binary uses what it needs of this.
+#![allow(dead_code)]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
 
 /// A running control plane: etcd, API server, controllers, scheduler, KWOK, Karpenter.
 pub struct ControlPlane {
@@ -77,8 +84,74 @@ impl ControlPlane {
         self.state.join("kubeconfig")
     }
 
+    /// The API server's audit log, a JSON object a line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.join("audit.log")
+    }
+
+    /// Runs kubectl as the administrator; what it printed.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = Command::new(self.state.join("run/kubectl"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// How a person calls kubectl as the administrator.
+    pub fn kubectl_words(&self) -> String {
+        self.state.join("run/kubectl").display().to_string()
+    }
+
+    /// Kills one of the servers where it stands.
+    pub fn kill(&self, part: &str) {
+        self.script(&["kill", part]);
+    }
+
+    /// Starts a killed one again, and waits until it is ready.
+    pub fn start_again(&self, part: &str) {
+        self.script(&["start", part]);
+    }
+
+    fn script(&self, arguments: &[&str]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/control-plane");
+        let output = Command::new(script)
+            .args(arguments)
+            .arg("--state")
+            .arg(&self.state)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    }
+
+    /// Drops the history of everything, as the API server's own compactor does every five minutes. It watches this
+    /// key, and some seconds later drops the versions that it has in memory too. The newest version itself outlives a
+    /// compaction, so something is written first.
+    pub async fn compact(&self) {
+        let etcd = reqwest::Client::new();
+        let ask = async |path: &str, question: Value| -> Value {
+            let answer = etcd
+                .post(format!("{}/v3/kv/{path}", self.etcd_url()))
+                .json(&question);
+            let answer = answer.send().await.unwrap().error_for_status().unwrap();
+            answer.json().await.unwrap()
+        };
+        let key = BASE64_STANDARD.encode("compact_rev_key");
+        let mark = async |revision: &str| {
+            let value = BASE64_STANDARD.encode(revision);
+            ask("put", json!({"key": key, "value": value})).await
+        };
+        let newest = mark("1").await;
+        let revision = newest["header"]["revision"].as_str().unwrap();
+        mark(revision).await;
+        ask("compaction", json!({"revision": revision, "physical": true})).await;
+    }
+
     /// Where etcd answers JSON over HTTP, as `http://127.0.0.1:PORT`.
-    pub fn etcd_url(&self) -> String {
+    fn etcd_url(&self) -> String {
         let ports = fs::read_to_string(self.state.join("ports")).unwrap();
         let port = ports.lines().find_map(|line| line.strip_prefix("etcd "));
         format!("http://127.0.0.1:{}", port.unwrap())

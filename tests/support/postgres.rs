@@ -4,6 +4,9 @@
 //! shell stands between: it stops the server and removes the files as soon as this process ends, however it
 //! ends. Postgres refuses to run as root, so root hands it to the user `postgres`, else `nobody`.
 
+// Each test binary uses what it needs of this.
+#![allow(dead_code)]
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -113,6 +116,35 @@ impl Server {
         format!("postgres://postgres@{socket}:5432/{database}")
     }
 
+    /// Kills it, with every connection, and starts it again over the same files.
+    pub fn restart(&self) {
+        let mut command = Command::new(binaries().unwrap().join("pg_ctl"));
+        command
+            .args(["restart", "--mode", "immediate", "--wait", "--silent", "--pgdata"])
+            .arg(self.directory.join("data"))
+            .arg("--log")
+            .arg(self.directory.join("log"))
+            .current_dir(&self.directory);
+        if let Some((uid, gid)) = unprivileged() {
+            command.uid(uid).gid(gid);
+        }
+        assert!(command.status().unwrap().success());
+    }
+
+    /// Whether transactions may write, from now on and on every connection: a server that has become a standby takes
+    /// no writes.
+    pub async fn take_writes(&self, writes: bool) {
+        let off = [("default_transaction_read_only", "off")];
+        let mut connection = self.options("postgres").options(off).connect().await.unwrap();
+        let read_only = if writes { "off" } else { "on" };
+        let change = format!("ALTER SYSTEM SET default_transaction_read_only = {read_only}");
+        for statement in [change.as_str(), "SELECT pg_reload_conf()"] {
+            let statement = AssertSqlSafe(statement.to_owned());
+            sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
+    }
+
     /// Makes an empty database; its name.
     pub async fn database(&self) -> String {
         let name = format!("t{}", self.databases.fetch_add(1, Ordering::Relaxed));
@@ -148,7 +180,8 @@ while kill -0 "$server" 2>/dev/null; do
 done
 exec >/dev/null
 cat >/dev/null
-kill -INT "$server" 2>/dev/null
+# Perhaps another one by now: the tests may have started it again.
+"$bin/pg_ctl" stop --mode fast --wait --silent --pgdata "$dir/data" 2>/dev/null
 wait "$server"
 rm -rf "$dir"
 "#;

@@ -1,0 +1,69 @@
+//! The servers that the operator needs go away in the middle of a replacement.
+
+use super::victim;
+use crate::Story;
+use crate::scene::{Scene, Setup, Store};
+
+/// Given a replacement under way, when PostgreSQL is killed and comes back, and then takes no writes for a while as a
+/// standby does, then nothing that needs a record is done meanwhile, and the replacement is completed.
+pub const STORE: Story = Story {
+    name: "the-store-goes-away",
+    setup: || Setup {
+        store: Store::Own,
+        ..Setup::default()
+    },
+    tell: |scene| Box::pin(store(scene)),
+};
+
+async fn store(scene: Scene) {
+    let server = scene.server.as_ref().unwrap();
+    let (instance, gone) = victim(&scene);
+    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
+    scene.delete_claim(&claim).await;
+    let before = scene.instances();
+    scene
+        .until("a candidate", async || !scene.instances().is_subset(&before))
+        .await;
+    scene.say("PostgreSQL is killed, and starts again");
+    server.restart();
+    scene
+        .until("the drain to begin", async || {
+            scene.only().await["phases"]["DRAINING"] == 1 || scene.instances().is_disjoint(&gone)
+        })
+        .await;
+    scene.say("PostgreSQL takes no writes");
+    server.take_writes(false).await;
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    server.take_writes(true).await;
+    scene.say("and takes them again");
+    scene.until_gone(&gone).await;
+    scene.ends_well().await;
+}
+
+/// Given a replacement under way, when the API server is killed as soon as the drain has begun, its history compacted
+/// under open watches, and it comes back, then everything goes on.
+pub const KUBERNETES: Story = Story {
+    name: "the-api-server-goes-away",
+    setup: Setup::default,
+    tell: |scene| Box::pin(kubernetes(scene)),
+};
+
+async fn kubernetes(scene: Scene) {
+    let (instance, gone) = victim(&scene);
+    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
+    let plane = scene.cluster.plane;
+    scene
+        .traffic
+        .when_done("drain", move || plane.kill("kube-apiserver"));
+    scene.delete_claim(&claim).await;
+    scene
+        .until("the drain to begin", async || scene.traffic.has_sprung())
+        .await;
+    scene.say("the API server is killed");
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    tokio::task::block_in_place(|| plane.start_again("kube-apiserver"));
+    scene.say("it is back; its history is compacted under the watches");
+    plane.compact().await;
+    scene.until_gone(&gone).await;
+    scene.ends_well().await;
+}
