@@ -14,6 +14,8 @@ use crate::telemetry::logging::LogFormat;
 Examples:
   trino-pool-operator simulate
       See a whole replacement, live, in a simulated world. Needs nothing but this binary.
+  trino-pool-operator check --protection
+      Whether everything that keeps Karpenter off the pods stands, in the cluster of your kubeconfig; reads only.
   trino-pool-operator migrate --store postgres://operator@db/trino_pools
       Bring the store's schema up to date; do this before a new version runs.
   trino-pool-operator run --store postgres://operator@db/trino_pools \\
@@ -34,6 +36,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show the operator at work in a simulated world.
     Simulate(Box<SimulateArgs>),
+    /// Check a cluster, changing nothing in it.
+    Check(CheckArgs),
     /// Bring the store's schema up to date.
     Migrate(MigrateArgs),
     /// Print the TrinoPool custom resource definition as JSON, for `kubectl apply -f -`.
@@ -49,6 +53,17 @@ pub struct LogArgs {
     /// What is logged: a level, or tracing directives.
     #[arg(long, env = "TPO_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+/// Which cluster.
+#[derive(Debug, Args)]
+pub struct ConnectArgs {
+    /// Kubeconfig file. Default: $KUBECONFIG, else ~/.kube/config, else the pod's own service account.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig. Default: its current one.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
 }
 
 /// `run`
@@ -68,12 +83,9 @@ pub struct RunArgs {
     /// Serve the TrinoPools of this namespace only; may be given more than once. Default: all.
     #[arg(long = "namespace", value_name = "NAME")]
     pub namespaces: Vec<String>,
-    /// Kubeconfig file. Default: $KUBECONFIG, else ~/.kube/config, else the pod's own service account.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig. Default: its current one.
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
+    /// Which cluster.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
     /// Origin of the gateway, https://HOST[:PORT].
     #[arg(long, env = "TPO_GATEWAY_URL", value_name = "URL")]
     pub gateway_url: String,
@@ -130,6 +142,51 @@ pub struct MigrateArgs {
     /// Logging.
     #[command(flatten)]
     pub logging: LogArgs,
+}
+
+/// `check`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trino-pool-operator check --protection
+      In every namespace of your kubeconfig's current cluster.
+  trino-pool-operator check --protection --namespace trino --context production
+  trino-pool-operator check --protection --output json | jq -r '.findings[] | .kind + \" \" + .name'
+
+--protection judges every live coordinator and worker pod that carries the operator's labels, also of pools whose \
+TrinoPool is gone, and whatever those pools have enabled: it must carry exactly karpenter.sh/do-not-disrupt=\"true\", and \
+the node beneath it must be owned by exactly one karpenter.sh/v1 NodeClaim without a terminationGracePeriod. A pod that \
+finished or is terminating is left out: the annotation holds nothing there. A pod that waits for a node is judged by its \
+annotation alone. What cannot be decoded is a finding.
+
+It knows no store, so it takes labels for what they say: they prove neither that the operator made a pod, nor that none \
+of its pods lost them.
+
+Permissions: list pods (in each --namespace, or in the whole cluster), get nodes, list nodeclaims.karpenter.sh.
+
+Exit status: 0 nothing found; 1 a finding; 2 it could not start, or could not read what it has to.")]
+pub struct CheckArgs {
+    /// What to check.
+    #[command(flatten)]
+    pub what: WhatArgs,
+    /// Only in this namespace; may be given more than once. Default: all.
+    #[arg(long = "namespace", value_name = "NAME")]
+    pub namespaces: Vec<String>,
+    /// Which cluster.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// What `check` checks: at least one thing.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct WhatArgs {
+    /// Whether pods, and the nodes beneath them, hold Karpenter off.
+    #[arg(long)]
+    pub protection: bool,
 }
 
 /// `simulate`
@@ -199,12 +256,12 @@ fn jobs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What `simulate` prints.
+/// How `simulate` and `check` say what they have to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people: in place on a terminal, plain lines otherwise.
+    /// For people; `simulate` draws in place on a terminal.
     Text,
-    /// One JSON object per scenario.
+    /// For scripts: one JSON object; `simulate` prints one per scenario.
     Json,
 }
 
@@ -216,6 +273,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_check_has_to_be_told_what_to_check() {
+        let told = |more: &[&str]| Cli::try_parse_from([&["trino-pool-operator", "check"], more].concat());
+        let error = told(&["--output", "json"]).unwrap_err().to_string();
+        assert!(error.contains("--protection"), "{error}");
+        let Command::Check(check) = told(&["--protection"]).unwrap().command else {
+            panic!("parsed as another command")
+        };
+        assert!(check.what.protection);
+        assert_eq!(check.output, Output::Text);
     }
 
     #[test]

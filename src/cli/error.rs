@@ -9,6 +9,8 @@ use crate::cluster::kubernetes::ConnectError;
 use crate::cluster::port::ClusterError;
 use crate::gateway::pooled::origin::OriginError;
 use crate::gateway::pooled::secret::TokenError;
+use crate::pool::names::GROUP;
+use crate::pool::placement::join::KARPENTER;
 use crate::sim::scenario::Broken;
 use crate::store::port::StoreError;
 use crate::telemetry::logging::LoggingError;
@@ -76,8 +78,18 @@ pub enum CliError {
     #[error("{0}")]
     Kubeconfig(#[from] ConnectError),
     /// The API server does not answer, or not as needed.
-    #[error("Kubernetes: {0}{hint}", hint = kubernetes_hint(.0))]
+    #[error("Kubernetes: {0}{hint}", hint = kubernetes_hint(.0, "list trinopools.trinopool.dev"))]
     Kubernetes(ClusterError),
+    /// A check cannot read what it has to.
+    #[error("{what} cannot be read: {error}{hint}", hint = kubernetes_hint(.error, .permission))]
+    Unread {
+        /// What, for a person.
+        what: String,
+        /// The permission that it takes, as in "grant this identity to …".
+        permission: &'static str,
+        /// Why not.
+        error: ClusterError,
+    },
     /// The address cannot be listened at.
     #[error("--listen {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -123,18 +135,26 @@ fn plain_http_hint(url: &str, error: &OriginError) -> &'static str {
     }
 }
 
-fn kubernetes_hint(error: &ClusterError) -> &'static str {
+/// What a person does about it; `permission` is what the request needed.
+fn kubernetes_hint(error: &ClusterError, permission: &str) -> String {
     match error {
-        ClusterError::Unreachable(_) => "; see --kubeconfig and --context",
-        ClusterError::Forbidden(_) => "; grant this identity to list trinopools.trinopool.dev",
-        ClusterError::KindNotServed(_) => {
-            "; install the resource definition: trino-pool-operator crd | kubectl apply -f -"
+        ClusterError::Unreachable(_) => "; see --kubeconfig and --context".to_owned(),
+        ClusterError::Forbidden(_) => format!("; grant this identity to {permission}"),
+        ClusterError::KindNotServed(kind) if kind.starts_with(GROUP) => {
+            "; install the resource definition: trino-pool-operator crd | kubectl apply -f -".to_owned()
         }
-        ClusterError::Throttled { .. }
-        | ClusterError::Expired
-        | ClusterError::Server(_)
-        | ClusterError::Undecodable(..)
-        | ClusterError::TooMany(_) => "",
+        ClusterError::KindNotServed(kind) if kind.starts_with(KARPENTER) => {
+            "; is this the right cluster (--context)? Karpenter serves it from 1.0 on".to_owned()
+        }
+        ClusterError::Throttled {
+            retry_after: Some(seconds),
+        } => format!("; try again in {seconds} s"),
+        ClusterError::Throttled { retry_after: None } | ClusterError::Expired | ClusterError::Server(_) => {
+            "; try again".to_owned()
+        }
+        ClusterError::KindNotServed(_) | ClusterError::Undecodable(..) | ClusterError::TooMany(_) => {
+            String::new()
+        }
     }
 }
 
@@ -149,6 +169,14 @@ fn did_you_mean(near: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    fn unread(error: ClusterError) -> CliError {
+        CliError::Unread {
+            what: "NodeClaims".into(),
+            permission: "list nodeclaims.karpenter.sh",
+            error,
+        }
+    }
+
     #[test]
     fn an_error_names_the_thing_and_the_fix() {
         let lines = [
@@ -156,7 +184,14 @@ mod tests {
             CliError::StoreUrl("a store URL starts with postgres:// or sqlite:".into()),
             CliError::GatewayUrl("http://gw.example".into(), OriginError::NotSecure),
             CliError::Token("token".into(), TokenError::TooShort),
-            CliError::Kubernetes(ClusterError::KindNotServed("trinopools".into())),
+            CliError::Kubernetes(ClusterError::KindNotServed(
+                "trinopool.dev/v1alpha1/trinopools".into(),
+            )),
+            unread(ClusterError::Forbidden(
+                "User \"u\" cannot list nodeclaims".into(),
+            )),
+            unread(ClusterError::KindNotServed("karpenter.sh/v1/nodeclaims".into())),
+            unread(ClusterError::Throttled { retry_after: Some(7) }),
             CliError::Scenario {
                 name: "drfit".into(),
                 near: vec!["drift"],
@@ -164,13 +199,16 @@ mod tests {
         ]
         .map(|error| error.to_string())
         .join("\n");
-        insta::assert_snapshot!(lines, @r"
+        insta::assert_snapshot!(lines, @r#"
         --store sqlite: serves one process only, so it cannot be used with leader election; pass --no-leader-election if this is the only replica, or use postgres://
         --store: a store URL starts with postgres:// or sqlite:
         --gateway-url http://gw.example: the gateway address must be https (http only to this machine, and only when allowed); --gateway-plain-http allows http:// to 127.0.0.1, [::1] and localhost
         --gateway-token-file token: the gateway admin token is shorter than 32 bytes
-        Kubernetes: the API server does not serve trinopools; install the resource definition: trino-pool-operator crd | kubectl apply -f -
+        Kubernetes: the API server does not serve trinopool.dev/v1alpha1/trinopools; install the resource definition: trino-pool-operator crd | kubectl apply -f -
+        NodeClaims cannot be read: not permitted: User "u" cannot list nodeclaims; grant this identity to list nodeclaims.karpenter.sh
+        NodeClaims cannot be read: the API server does not serve karpenter.sh/v1/nodeclaims; is this the right cluster (--context)? Karpenter serves it from 1.0 on
+        NodeClaims cannot be read: the API server throttles us; try again in 7 s
         --scenario drfit: there is no such scenario; did you mean drift? (--list shows them all)
-        ");
+        "#);
     }
 }

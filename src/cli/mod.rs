@@ -4,6 +4,7 @@
 //! clear line on standard error, without a backtrace.
 
 pub mod args;
+mod check;
 pub mod display;
 pub mod error;
 mod migrate;
@@ -12,6 +13,7 @@ mod roster;
 mod run;
 mod signals;
 mod simulate;
+mod target;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,6 +44,7 @@ fn dispatch(command: &Command) -> Result<ExitCode, CliError> {
     match command {
         Command::Run(args) => on_runtime(run::command(args)),
         Command::Simulate(args) => on_runtime(simulate::command(args)),
+        Command::Check(args) => on_runtime(check::command(args)),
         Command::Migrate(args) => on_runtime(migrate::command(args)),
         Command::Crd => {
             let crd = crate::cluster::resource::crd().map_err(CliError::Json)?;

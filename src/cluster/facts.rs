@@ -191,6 +191,15 @@ pub struct PodFacts {
     pub unschedulable_because: Option<String>,
 }
 
+/// A pod of a listing over many namespaces, which is not lost when it cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespacedPod {
+    /// `metadata.namespace`; `None` when even that cannot be read.
+    pub namespace: Option<Namespace>,
+    /// The pod, or what of it could be read.
+    pub pod: Result<PodFacts, Undecodable>,
+}
+
 /// One container's status.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ContainerFacts {

@@ -25,6 +25,7 @@ pub mod phase;
 pub mod placement;
 pub mod plan;
 pub mod protection;
+pub mod protection_audit;
 pub mod recovery;
 pub mod settle;
 pub mod status;

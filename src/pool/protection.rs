@@ -20,7 +20,7 @@ pub fn unprotected(owned: &OwnedWorkload) -> Vec<Unprotected> {
         .coordinators
         .iter()
         .chain(&owned.workers)
-        .filter(|pod| !pod.finished && !pod.terminating && !is_protected(pod))
+        .filter(|pod| is_live(pod) && !is_protected(pod))
         .map(|pod| Unprotected {
             pod: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -34,7 +34,14 @@ pub fn unprotected(owned: &OwnedWorkload) -> Vec<Unprotected> {
 /// already terminating (aws/karpenter-provider-aws#7259).
 #[must_use]
 pub fn is_protected(pod: &PodFacts) -> bool {
-    !pod.finished && !pod.terminating && pod.do_not_disrupt.as_deref() == Some(PROTECTED)
+    is_live(pod) && pod.do_not_disrupt.as_deref() == Some(PROTECTED)
+}
+
+/// Whether Karpenter looks at the annotation at all: it waits neither for a finished pod nor for one that is
+/// terminating (kubernetes-sigs/karpenter pkg/utils/pod/scheduling.go).
+#[must_use]
+pub const fn is_live(pod: &PodFacts) -> bool {
+    !pod.finished && !pod.terminating
 }
 
 #[cfg(test)]

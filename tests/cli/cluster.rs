@@ -87,6 +87,13 @@ impl Cluster {
         line
     }
 
+    /// `check --protection` of this cluster.
+    pub fn check(&self, more: &[&str]) -> Vec<String> {
+        let kubeconfig = self.file("kubeconfig").display().to_string();
+        let line = ["check", "--protection", "--kubeconfig", &kubeconfig];
+        line.iter().chain(more).map(ToString::to_string).collect()
+    }
+
     /// Who holds the Lease, if it exists.
     pub fn holder(&self) -> Option<String> {
         let lease = self.world.peek(|world| {

@@ -3,6 +3,7 @@
 // Everything here is a test.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod check;
 mod cluster;
 #[path = "../support/postgres.rs"]
 #[allow(dead_code, reason = "the store suite uses more of it")]

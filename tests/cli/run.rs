@@ -7,7 +7,7 @@ use crate::postgres;
 use crate::said::{PATIENCE, Process, binary, say};
 
 /// Polls until it holds, while the process lives.
-async fn until(what: &str, process: &mut Process, mut holds: impl FnMut() -> bool) {
+pub async fn until(what: &str, process: &mut Process, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(process.over().is_none(), "it ended before {what}");

@@ -21,7 +21,7 @@ fn help_has_examples_and_says_what_the_exit_status_means() {
     ] {
         assert!(said.out.contains(words), "{words} is not in\n{}", said.out);
     }
-    for command in ["run", "simulate", "migrate"] {
+    for command in ["run", "simulate", "check", "migrate"] {
         let said = say([command, "--help"]);
         assert_eq!(said.code, Some(0));
         assert!(said.out.contains("Examples:"), "{command}\n{}", said.out);
@@ -154,6 +154,27 @@ fn an_api_server_that_does_not_answer_is_named() {
     let line = said.refused();
     assert!(
         line.contains("API server") && line.contains("--kubeconfig"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_check_that_cannot_begin_says_what_to_do() {
+    let said = say(["check"]);
+    assert!(said.refused().contains("--protection"), "{}", said.err);
+    let said = say(["check", "--protection", "--namespace", "No"]);
+    assert!(said.refused().contains("--namespace \"No\""), "{}", said.err);
+    let said = say(["check", "--protection", "--kubeconfig", "/nowhere/kubeconfig"]);
+    assert!(said.refused().contains("/nowhere/kubeconfig"), "{}", said.err);
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    // Nothing listens at port 1.
+    std::fs::write(&kubeconfig, crate::cluster::kubeconfig("http://127.0.0.1:1")).unwrap();
+    let kubeconfig = kubeconfig.display().to_string();
+    let said = say(["check", "--protection", "--kubeconfig", &kubeconfig]);
+    let line = said.refused();
+    assert!(
+        line.contains("pods cannot be read") && line.contains("--kubeconfig"),
         "{line}"
     );
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::super::args::RunArgs;
 use super::super::error::CliError;
+use super::super::target::{connect, dns_label, dns_name, scope};
 use crate::actors::{LeaseSettings, Settings};
 use crate::cluster::kubernetes::{ConnectOptions, Scope};
 use crate::gateway::pooled::origin::{Origin, PlainHttp};
@@ -47,10 +48,7 @@ impl Checked {
         };
         Ok(Self {
             store: args.store.clone(),
-            connect: ConnectOptions {
-                kubeconfig: args.kubeconfig.clone(),
-                context: args.context.clone(),
-            },
+            connect: connect(&args.connect),
             scope: scope(&args.namespaces)?,
             origin,
             token: token(&args.gateway_token_file)?,
@@ -78,24 +76,6 @@ fn settings(args: &RunArgs) -> Result<Settings, CliError> {
         },
         ..Settings::new(owner)
     })
-}
-
-fn scope(namespaces: &[String]) -> Result<Scope, CliError> {
-    if namespaces.is_empty() {
-        return Ok(Scope::All);
-    }
-    let mut names: Vec<&String> = namespaces.iter().collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in &names {
-        dns_label("--namespace", name)?;
-    }
-    Ok(Scope::Namespaces(
-        names
-            .into_iter()
-            .map(|name| Namespace::new(name.clone()))
-            .collect(),
-    ))
 }
 
 /// The token, without the line break that editors and `kubectl create secret` leave at its end.
@@ -162,43 +142,6 @@ fn host_name() -> String {
         .unwrap_or_default()
         .trim()
         .to_owned()
-}
-
-fn is_label(label: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&label.len())
-        && label.chars().all(inner)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
-}
-
-fn dns_label(option: &'static str, value: &str) -> Result<(), CliError> {
-    named(
-        option,
-        value,
-        is_label(value),
-        "it must be a Kubernetes namespace: up to 63 of a-z 0-9 -, not beginning or ending with -",
-    )
-}
-
-fn dns_name(option: &'static str, value: &str) -> Result<(), CliError> {
-    named(
-        option,
-        value,
-        value.len() <= 253 && value.split('.').all(is_label),
-        "it must be a Kubernetes name: a-z 0-9 - in parts divided by dots",
-    )
-}
-
-fn named(option: &'static str, value: &str, good: bool, rule: &'static str) -> Result<(), CliError> {
-    if good {
-        return Ok(());
-    }
-    Err(CliError::Name {
-        option,
-        value: value.to_owned(),
-        rule,
-    })
 }
 
 #[cfg(test)]
@@ -282,14 +225,5 @@ mod tests {
         assert_eq!(identity("höst!", unique), "hst-00000000");
         assert_eq!(identity("", unique), "trino-pool-operator-00000000");
         assert!(checked_identity(&identity(&"x".repeat(400), unique)).is_ok());
-    }
-
-    #[test]
-    fn namespaces_are_taken_once_each() {
-        let checked = checked(&["--namespace", "b", "--namespace", "a", "--namespace", "b"]).unwrap();
-        assert_eq!(
-            checked.scope,
-            Scope::Namespaces(vec![Namespace::new("a"), Namespace::new("b")])
-        );
     }
 }

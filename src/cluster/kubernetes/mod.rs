@@ -9,6 +9,7 @@ mod answer;
 mod connect;
 mod event;
 mod exchange;
+mod labelled;
 mod listing;
 mod merge;
 mod path;

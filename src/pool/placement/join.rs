@@ -17,6 +17,15 @@ pub const KARPENTER: &str = "karpenter.sh";
 /// Kind of a NodeClaim.
 pub const NODE_CLAIM: &str = "NodeClaim";
 
+/// Label of a fault: the node names several NodeClaims as its owner, or one without a UID.
+pub const OWNERS_AMBIGUOUS: &str = "NodeOwnersAmbiguous";
+/// Label of a fault: the owner is not among the claims that could be read, and may be one that could not.
+pub const CLAIM_UNDECODABLE: &str = "ClaimUndecodable";
+/// Label of a fault: the owner is not listed, though every claim could be read.
+pub const CLAIM_ABSENT: &str = "ClaimAbsent";
+/// Label of a fault: node and claim do not say the same of each other.
+pub const NOT_PROVEN: &str = "PlacementNotProven";
+
 /// Whose a node is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Join<'a> {
@@ -37,7 +46,7 @@ pub fn join<'a>(node: &NodeFacts, claims: &'a Claims) -> Join<'a> {
     let owner = match owner(node) {
         Ok(Some(owner)) => owner,
         Ok(None) => return Join::Unowned(format!("no NodeClaim owns node {}", node.name)),
-        Err(detail) => return unknown("NodeOwnersAmbiguous", detail),
+        Err(detail) => return unknown(OWNERS_AMBIGUOUS, detail),
     };
     match claims {
         Claims::Unknown(why) => Join::Unknown(why.clone()),
@@ -45,8 +54,8 @@ pub fn join<'a>(node: &NodeFacts, claims: &'a Claims) -> Join<'a> {
             let uid = ClaimUid::new(&owner.uid);
             let Some(claim) = known.get(&uid) else {
                 return match undecodable.iter().find(|item| may_be(item, owner)) {
-                    Some(item) => unknown("ClaimUndecodable", item.problem.clone()),
-                    None => unknown("ClaimAbsent", format!("NodeClaim {} is not listed", owner.name)),
+                    Some(item) => unknown(CLAIM_UNDECODABLE, item.problem.clone()),
+                    None => unknown(CLAIM_ABSENT, format!("NodeClaim {} is not listed", owner.name)),
                 };
             };
             match agree(node, owner, claim) {
@@ -101,7 +110,7 @@ fn owner(node: &NodeFacts) -> Result<Option<&OwnerRef>, String> {
 }
 
 fn agree(node: &NodeFacts, owner: &OwnerRef, claim: &ClaimFacts) -> Result<(), Fault> {
-    let differs = |detail: String| Err(fault(node, "PlacementNotProven", detail));
+    let differs = |detail: String| Err(fault(node, NOT_PROVEN, detail));
     if claim.uid.as_str() != owner.uid || claim.name.as_str() != owner.name {
         return differs(format!(
             "owner is NodeClaim {} of UID {}, found {} of UID {}",

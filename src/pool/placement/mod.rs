@@ -263,7 +263,8 @@ fn fault(label: &'static str, node: &NodeName, detail: String) -> Fault {
     }
 }
 
-fn is_older(pod: &PodFacts, node: &NodeFacts) -> bool {
+/// Whether the pod ran before this node existed: then it ran on another machine of the same name (A07).
+pub(super) fn is_older(pod: &PodFacts, node: &NodeFacts) -> bool {
     let (Some(started), Some(created)) = (pod.started_at, node.created_at) else {
         return false;
     };
@@ -283,7 +284,7 @@ fn leaving(node: &NodeFacts, claim: &ClaimFacts) -> Option<(Disruption, Option<S
 }
 
 /// When Karpenter ends protected pods: its own annotation, else deletion plus grace.
-fn deadline(claim: &ClaimFacts) -> Option<Timestamp> {
+pub(super) fn deadline(claim: &ClaimFacts) -> Option<Timestamp> {
     let deleted_at = claim.deleted_at?;
     claim.termination_at.or_else(|| match claim.grace {
         Grace::Finite(grace) => deleted_at.checked_add(grace).ok(),

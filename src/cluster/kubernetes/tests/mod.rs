@@ -1,6 +1,7 @@
 //! The adapter against scripted answers: what it sends, and what it makes of what comes back.
 
 mod connecting;
+mod labelled;
 mod lists;
 mod reads;
 mod watches;
