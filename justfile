@@ -38,7 +38,7 @@ karpenter-demo STORY="every-node-drifts":
     scripts/control-plane build
     TPO_REQUIRE_ALL=1 TPO_STAY=1 cargo test --test karpenter -- --exact {{ STORY }}
 
-# every story under real Karpenter, with a leader killed at each of ten steps (minutes; docs/testing.md has the figures)
+# every story under real Karpenter, with a leader killed at each of ten steps (docs/testing.md has the figures)
 karpenter-faults:
     scripts/control-plane build
     TPO_REQUIRE_ALL=1 TPO_EVERY_STEP=1 cargo test --test karpenter

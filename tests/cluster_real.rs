@@ -8,6 +8,7 @@
 )]
 
 mod cluster_suite;
+#[allow(dead_code, reason = "the stories under Karpenter use more of it")]
 #[path = "support/control_plane.rs"]
 mod control_plane;
 

@@ -158,6 +158,9 @@ pub(super) async fn cordon(subject: &Subject, request: CordonRequest) -> Cordone
                 Reading::Seen(Written::Conflict(why)) => CordonOutcome::Conflict(why),
                 Reading::Seen(Written::Absent) => CordonOutcome::LeftAlone("it is gone".to_owned()),
                 Reading::Seen(Written::Denied(why)) => CordonOutcome::Denied(why),
+                Reading::Unknown(fault) if faults::is_forbidden(&fault) => {
+                    CordonOutcome::Denied(fault.detail)
+                }
                 Reading::Unknown(fault) => CordonOutcome::Unknown(fault),
                 Reading::NotAsked => CordonOutcome::Unknown(faults::timed_out("cordon", READS)),
             }

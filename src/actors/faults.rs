@@ -26,6 +26,17 @@ pub(super) fn of_gateway(subject: impl Into<String>, error: &GatewayFault) -> Fa
     }
 }
 
+/// Label of a cordon that was refused for good.
+pub(super) const CORDON_DENIED: &str = "CordonDenied";
+
+/// Label of a protection that was refused for good.
+pub(super) const PROTECTION_DENIED: &str = "ProtectionDenied";
+
+/// Whether a permission is missing: it stays so until a person grants it.
+pub(super) fn is_forbidden(fault: &Fault) -> bool {
+    fault.label == ClusterError::Forbidden(String::new()).label()
+}
+
 /// A coordinator error about `subject`.
 pub(super) fn of_probe(subject: impl Into<String>, error: &ProbeError) -> Fault {
     Fault {

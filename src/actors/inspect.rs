@@ -233,14 +233,10 @@ async fn protect(subject: &Subject, budget: &Budget, unprotected: &[Unprotected]
             // It changed or went meanwhile; the next pass sees it as it is then.
             Reading::Seen(Written::Conflict(_)) => ("Conflict", None),
             Reading::Seen(Written::Absent) => ("Absent", None),
-            Reading::Seen(Written::Denied(message)) => (
-                "Denied",
-                Some(Fault {
-                    label: "ProtectionDenied",
-                    subject: about,
-                    detail: message,
-                }),
-            ),
+            Reading::Seen(Written::Denied(message)) => ("Denied", Some(denied(about, message))),
+            Reading::Unknown(fault) if faults::is_forbidden(&fault) => {
+                ("Denied", Some(denied(about, fault.detail)))
+            }
             Reading::Unknown(fault) => ("Unknown", Some(fault)),
             Reading::NotAsked => ("NotAsked", None),
         };
@@ -255,6 +251,15 @@ async fn protect(subject: &Subject, budget: &Budget, unprotected: &[Unprotected]
         fault
     });
     join_all(patches).await.into_iter().flatten().collect()
+}
+
+/// The annotation may not be written, and a next try is refused too.
+fn denied(subject: String, detail: String) -> Fault {
+    Fault {
+        label: faults::PROTECTION_DENIED,
+        subject,
+        detail,
+    }
 }
 
 /// Where the claims of a judgement come from.

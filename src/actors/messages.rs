@@ -292,7 +292,7 @@ pub enum CordonOutcome {
     LeftAlone(String),
     /// The node changed since it was read; tried again.
     Conflict(String),
-    /// Refused for good (CordonDenied).
+    /// Refused for good: by an admission webhook, or for want of a permission.
     Denied(String),
     /// Not known; tried again.
     Unknown(Fault),

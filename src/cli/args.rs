@@ -164,7 +164,7 @@ of its pods lost them.
 
 Permissions: list pods (in each --namespace, or in the whole cluster), get nodes, list nodeclaims.karpenter.sh.
 
-Exit status: 0 nothing found; 1 a finding; 2 it could not start, or could not read what it has to.")]
+Exit status: 0 nothing found; 1 a finding, or no pod of ours in a --namespace; 2 it could not start, or could not read what it has to.")]
 pub struct CheckArgs {
     /// What to check.
     #[command(flatten)]

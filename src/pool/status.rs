@@ -308,10 +308,14 @@ fn active(input: &StatusInput<'_>) -> (String, String) {
 
 /// The first forced end of an instance that serves or still drains, and whose it is.
 fn forced_end(views: &[InstanceView]) -> Option<(&InstanceId, Timestamp)> {
-    let ends = views.iter().filter_map(|view| match view.evidence {
-        EvidenceView::Some { deadline, .. } => Some((&view.id, deadline?)),
-        EvidenceView::None | EvidenceView::Unreadable => None,
-    });
+    let needs_them = |view: &&InstanceView| view.phase == Phase::Serving || view.phase.is_departing();
+    let ends = views
+        .iter()
+        .filter(needs_them)
+        .filter_map(|view| match view.evidence {
+            EvidenceView::Some { deadline, .. } => Some((&view.id, deadline?)),
+            EvidenceView::None | EvidenceView::Unreadable => None,
+        });
     ends.min_by_key(|(id, at)| (*at, *id))
 }
 

@@ -261,5 +261,9 @@ async fn a_namespace_without_our_pods_is_said_so() {
     assert_eq!(report["pods"]["live"], 2);
     let said = protected.say(&["--namespace", "elsewhere"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("no such pod at all in --namespace elsewhere"), "{}", said.out);
+    assert!(
+        said.out.contains("no such pod at all in --namespace elsewhere"),
+        "{}",
+        said.out
+    );
 }

@@ -205,3 +205,36 @@ pub async fn k17_only_a_true_condition_is_a_drift(cluster: &dyn Cluster, driver:
     }
     delete(driver, &format!("{CLAIMS}/{name}")).await;
 }
+
+/// Fields and conditions that nobody knows yet: whether the server keeps or drops them, the claim is read.
+pub async fn what_a_later_version_adds_to_a_claim_does_no_harm(
+    cluster: &dyn Cluster,
+    driver: &dyn ClusterDriver,
+) {
+    let name = ClaimName::new(driver.unique("later"));
+    let mut later = claim(name.as_str());
+    later["spec"]["terminationGracePeriod"] = json!("10m");
+    later["spec"]["aLaterField"] = json!({"of": ["any", 1, "shape"]});
+    let made = create(driver, CLAIMS, &later).await;
+    let status = json!({"status": {
+        "nodeName": "later-1",
+        "aLaterField": true,
+        "conditions": [
+            {"type": "ALaterCondition", "status": "True", "reason": "Later", "message": "", "lastTransitionTime": "2031-07-08T08:08:55Z"},
+            {"type": "Drifted", "status": "True", "reason": "ALaterReason", "message": "", "lastTransitionTime": "2031-07-08T08:08:55Z"},
+        ],
+    }});
+    merge(driver, &format!("{CLAIMS}/{name}/status"), &status).await;
+    let inventory = cluster.claims().await.unwrap();
+    let read = &inventory.claims[&ClaimUid::new(uid(&made))];
+    assert_eq!(read.drifted, Some(Some("ALaterReason".to_owned())));
+    assert_eq!(read.grace, Grace::Finite(std::time::Duration::from_mins(10)));
+    assert_eq!(read.node, Some("later-1".into()));
+    assert!(
+        inventory
+            .undecodable
+            .iter()
+            .all(|one| one.name.as_deref() != Some(name.as_str()))
+    );
+    delete(driver, &format!("{CLAIMS}/{name}")).await;
+}

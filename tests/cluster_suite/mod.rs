@@ -53,6 +53,7 @@ macro_rules! all_cluster_stories {
                 a_claim_that_is_being_deleted_stays_until_its_finalizer_goes,
                 pages_of_one_listing_never_mix_versions,
                 k17_only_a_true_condition_is_a_drift,
+                what_a_later_version_adds_to_a_claim_does_no_harm,
             }
             nodes {
                 a_cordon_needs_the_exact_node_and_version,

@@ -126,6 +126,26 @@ impl Operator {
     }
 }
 
+/// What `check --protection` finds in a namespace: its exit status, and its report.
+pub fn check_protection(kubeconfig: &Path, namespace: &str) -> (i32, Value) {
+    let output = Command::new(BINARY)
+        .args([
+            "check",
+            "--protection",
+            "--output",
+            "json",
+            "--namespace",
+            namespace,
+            "--kubeconfig",
+        ])
+        .arg(kubeconfig)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (output.status.code().unwrap(), report)
+}
+
 /// Sends a signal; it has been delivered when this returns.
 pub fn signal(name: &str, process: u32) {
     let sent = Command::new("kill")

@@ -10,7 +10,7 @@ use crate::admin::{Admin, condition, is_true, name, until};
 use crate::audit::{self, Asked};
 use crate::cluster::Cluster;
 use crate::objects::{node_pool, trino_pool};
-use crate::operator::{Operator, Start, sqlite};
+use crate::operator::{Operator, Start, check_protection, sqlite};
 use crate::postgres::{self, Server};
 use crate::privileges::{self, Without};
 use crate::traffic::RealTraffic;
@@ -233,13 +233,16 @@ impl Scene {
 
     /// The Events of a reason about the story's objects.
     pub async fn events(&self, reason: &str) -> Vec<Value> {
-        let path = format!("/api/v1/namespaces/{}/events?fieldSelector=reason%3D{reason}", self.name);
+        let path = format!(
+            "/api/v1/namespaces/{}/events?fieldSelector=reason%3D{reason}",
+            self.name
+        );
         self.admin.list(&path).await
     }
 
     // --- instances ---
 
-    /// Ids of the instances whose coordinators exist.
+    /// Ids of the instances that have a pod.
     pub fn instances(&self) -> BTreeSet<String> {
         let pods = self.cluster.mirror.pods(&self.name);
         let ids = pods.iter().filter_map(|pod| label(pod, "trinopool.dev/instance"));
@@ -335,11 +338,22 @@ impl Scene {
         .await;
     }
 
-    // --- what was asked ---
+    // --- what was asked, and what an administrator finds ---
+
+    /// Asserts that `check --protection` finds nothing but these kinds of things, each at least once.
+    pub fn is_found_by_check(&self, kinds: &[&str]) {
+        let (status, report) = check_protection(&self.cluster.plane.kubeconfig(), &self.name);
+        let findings = report["findings"].as_array().unwrap();
+        let found: BTreeSet<&str> = findings.iter().filter_map(|one| one["kind"].as_str()).collect();
+        assert_eq!(found, kinds.iter().copied().collect(), "{report}");
+        assert_eq!(status, i32::from(!kinds.is_empty()));
+        let pods = self.instances().len() * (1 + self.setup.workers as usize);
+        assert_eq!(report["pods"]["live"], pods, "{report}");
+    }
 
     /// What the operators asked of the API server so far.
     pub fn asked(&self) -> Vec<Asked> {
-        audit::of(&self.cluster.audit_log, |user| user == self.user)
+        audit::of(&self.cluster.audit_log, &self.user)
     }
 
     /// Identities and reasons of the evidence that was recorded, as the log says it once.

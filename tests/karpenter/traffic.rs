@@ -45,8 +45,8 @@ pub struct RealTraffic {
 
 struct State {
     traffic: Traffic,
-    /// Fewest members that ever served since the pool is watched.
-    fewest: BTreeMap<String, usize>,
+    /// Fewest members that ever served since the pool is watched, and most that drained.
+    extremes: BTreeMap<String, (usize, usize)>,
     trap: Option<Trap>,
 }
 
@@ -69,7 +69,7 @@ impl RealTraffic {
         );
         let state = Arc::new(Mutex::new(State {
             traffic,
-            fewest: BTreeMap::new(),
+            extremes: BTreeMap::new(),
             trap: None,
         }));
         let mut tasks = JoinSet::new();
@@ -119,7 +119,7 @@ impl RealTraffic {
         for _ in 0..count {
             state.traffic.clients.add(pool, Timestamp::now());
         }
-        state.fewest.insert(pool.to_owned(), usize::MAX);
+        state.extremes.insert(pool.to_owned(), (usize::MAX, 0));
     }
 
     /// What the clients counted.
@@ -129,7 +129,16 @@ impl RealTraffic {
 
     /// The fewest members that took work at any moment since clients began, by pool.
     pub fn fewest_serving(&self) -> BTreeMap<String, usize> {
-        self.state.lock().unwrap().fewest.clone()
+        let state = self.state.lock().unwrap();
+        let pools = state.extremes.iter();
+        pools.map(|(pool, (fewest, _))| (pool.clone(), *fewest)).collect()
+    }
+
+    /// The most members that drained at one moment, by pool.
+    pub fn most_draining(&self) -> BTreeMap<String, usize> {
+        let state = self.state.lock().unwrap();
+        let pools = state.extremes.iter();
+        pools.map(|(pool, (_, most))| (pool.clone(), *most)).collect()
     }
 
     /// When the next step of this verb (`admit`, `drain`, …) has been carried out by the gateway, does something
@@ -146,12 +155,11 @@ impl RealTraffic {
 
 impl State {
     fn count_serving(&mut self, now: Timestamp) {
-        for (pool, fewest) in &mut self.fewest {
+        for (pool, (fewest, most)) in &mut self.extremes {
             let members = self.traffic.gateway.members(pool, now);
-            let serving = members
-                .iter()
-                .filter(|one| one.member.phase == MemberPhase::Active);
-            *fewest = serving.count().min(*fewest);
+            let of = |phase| members.iter().filter(|one| one.member.phase == phase).count();
+            *fewest = of(MemberPhase::Active).min(*fewest);
+            *most = of(MemberPhase::Draining).max(*most);
         }
     }
 

@@ -10,6 +10,7 @@
     reason = "a test may stop at the first surprise, and so may its bed"
 )]
 
+#[allow(dead_code, reason = "the stories under Karpenter use more of it")]
 #[path = "../support/postgres.rs"]
 mod postgres;
 

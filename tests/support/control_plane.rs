@@ -4,9 +4,6 @@
 //! however it ends, because then its standard input does. Nothing is built here; a machine on which nothing
 //! was built skips by name.
 
-// Each test binary uses what it needs of this.
-#![allow(dead_code)]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -4,9 +4,6 @@
 //! shell stands between: it stops the server and removes the files as soon as this process ends, however it
 //! ends. Postgres refuses to run as root, so root hands it to the user `postgres`, else `nobody`.
 
-// Each test binary uses what it needs of this.
-#![allow(dead_code)]
-
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -56,6 +56,8 @@ pub(super) struct Live {
     pub(super) progressed: bool,
     pub(super) faults: Vec<Fault>,
     pub(super) cordon_fault: Option<Fault>,
+    /// Protection of a pod that was refused for good, as of the last look that tried.
+    pub(super) protection_fault: Option<Fault>,
     pub(super) nodes: Vec<NodeName>,
     /// The last verdict on its nodes, kept between rounds for order and display.
     pub(super) placement: Option<PlacementReport>,
@@ -120,6 +122,7 @@ impl Live {
             progressed: row_is_lost,
             faults: Vec::new(),
             cordon_fault: None,
+            protection_fault: None,
             nodes: Vec::new(),
             placement: None,
             edited: None,

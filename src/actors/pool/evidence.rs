@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Brain;
 use super::children::Job;
+use crate::actors::faults;
 use crate::actors::messages::{CordonOutcome, Cordoned, Inspected};
 use crate::actors::status::Probes;
 use crate::pool::edited::edited;
@@ -32,8 +33,11 @@ impl Brain {
         let Some(live) = self.live.get_mut(&instance) else {
             return;
         };
-        live.faults.extend(faults);
         if observation.placement != Reading::NotAsked {
+            let denied = faults
+                .iter()
+                .find(|fault| fault.label == faults::PROTECTION_DENIED);
+            live.protection_fault = denied.cloned();
             live.nodes = nodes;
         }
         if let (Reading::Seen(member), Some(known)) = (&observation.member, &live.row.member) {
@@ -42,6 +46,7 @@ impl Brain {
         }
         live.seen = Some(Arc::new(observation));
         live.looked_at = Some(asked.asked_at);
+        live.faults.extend(faults);
         self.inspection_ended(&instance).await;
     }
 
@@ -90,6 +95,10 @@ impl Brain {
                 .get(id)
                 .map(|live| cordon::to_cordon(&live.row, report))
                 .unwrap_or_default();
+            if let (true, Some(live)) = (orders.is_empty(), self.live.get_mut(id)) {
+                // Nothing is left to cordon, whatever was refused before.
+                live.cordon_fault = None;
+            }
             for order in orders {
                 self.ask(id, Job::Cordon(Box::new(order))).await;
             }
@@ -131,7 +140,7 @@ impl Brain {
             CordonOutcome::LeftAlone(why) | CordonOutcome::Conflict(why) => (why.as_str(), None),
             CordonOutcome::Denied(why) => {
                 let fault = Fault {
-                    label: "CordonDenied",
+                    label: faults::CORDON_DENIED,
                     subject: format!("node {}", order.node),
                     detail: why.clone(),
                 };

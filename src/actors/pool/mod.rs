@@ -337,8 +337,12 @@ impl Brain {
     fn note(&mut self, about: &'static str, fault: Option<Fault>) {
         match fault {
             Some(fault) => {
-                let known = self.faults.get(about).map(|known| known.label);
-                if known != Some(fault.label) {
+                let known = self.faults.get(about);
+                // What is wrong with a spec stands in the detail; elsewhere that may be an age or a count.
+                let same = |known: &Fault| {
+                    known.label == fault.label && (about != "resource" || known.detail == fault.detail)
+                };
+                if !known.is_some_and(same) {
                     let Fault {
                         label,
                         subject,

@@ -342,10 +342,16 @@ impl Brain {
     }
 }
 
-/// What may not be done for an instance: it stays so until a person grants it.
+/// What was refused for good, for an instance that still needs it: it stays so until a person grants it.
 fn impediment(live: &Live) -> Option<&Fault> {
-    let lasting = |fault: &&Fault| ["CordonDenied", "KubernetesForbidden"].contains(&fault.label);
-    live.cordon_fault.iter().chain(&live.faults).find(lasting)
+    if live.row.phase.is_terminal() {
+        return None;
+    }
+    let cordon = live
+        .cordon_fault
+        .as_ref()
+        .filter(|fault| fault.label == faults::CORDON_DENIED);
+    cordon.or(live.protection_fault.as_ref())
 }
 
 fn instance_status(live: &Live) -> InstanceStatus {

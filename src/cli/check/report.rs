@@ -121,7 +121,9 @@ impl Report {
             pods.protected, pods.live, nodes.sound, nodes.checked
         );
         match self.findings.len() {
-            0 if !self.empty_namespaces.is_empty() => format!("protection: NOTHING FOUND where it was named, {counts}"),
+            0 if !self.empty_namespaces.is_empty() => {
+                format!("protection: NOTHING FOUND where it was named, {counts}")
+            }
             0 if pods.live == 0 => {
                 "protection: nothing to judge, no live coordinator or worker pod carries our labels"
                     .to_owned()

@@ -319,13 +319,13 @@ fn k02_protection_that_is_not_absolute_is_said_and_its_end_is_shown() {
 #[test]
 fn l2_what_node_replacement_may_not_do_is_said_while_the_rest_goes_on() {
     let fault = Fault {
-        label: "KubernetesForbidden",
+        label: "CordonDenied",
         subject: "node n-1".to_owned(),
         detail: "nodes \"n-1\" is forbidden: cannot patch".to_owned(),
     };
     insta::assert_snapshot!(
         node_replacement_of(&serving(&["a", "b", "c"]), Some(&fault)),
-        @r#"NodeReplacement=True KubernetesForbidden: node n-1: nodes "n-1" is forbidden: cannot patch; everything else goes on"#
+        @r#"NodeReplacement=True CordonDenied: node n-1: nodes "n-1" is forbidden: cannot patch; everything else goes on"#
     );
 }
 

@@ -75,7 +75,12 @@ async fn by_expiry(scene: Scene) {
     scene.patch_node_pool(&json!({"limits": {"cpu": "0"}})).await;
     let before = scene.instances();
     scene
-        .until("a node to expire", async || !scene.accepted().is_empty())
+        .until("a node to expire", async || {
+            let accepted = scene.accepted();
+            accepted
+                .iter()
+                .any(|one| before.contains(one["instance"].as_str().unwrap()))
+        })
         .await;
     scene.say("nodes expire");
     scene.until_gone(&before).await;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::Story;
+use crate::admin::is_true;
 use crate::scene::{Scene, Setup};
 
 /// Given three pools, when a change of the NodePool makes all of their nodes drift, then every instance is replaced
@@ -20,21 +21,20 @@ pub const EVERY_NODE: Story = Story {
 async fn every_node(scene: Scene) {
     let before = scene.instances();
     assert_eq!(before.len(), 9);
+    scene.is_found_by_check(&[]);
     let old: Vec<Value> = scene.claims().await;
     scene.drift().await;
-    scene
-        .until("every instance to be replaced", async || {
-            for pool in scene.pools().await {
-                let phases = pool["status"]["phases"].as_object().cloned().unwrap_or_default();
-                let departing = ["DRAINING", "SEALED"]
-                    .iter()
-                    .filter_map(|phase| phases.get(*phase));
-                let departing: u64 = departing.filter_map(Value::as_u64).sum();
-                assert!(departing <= 1, "several drain at once: {phases:?}");
-            }
-            scene.instances().is_disjoint(&before)
-        })
-        .await;
+    let left = || scene.instances().intersection(&before).count();
+    let mut known = before.len();
+    while known > 0 {
+        scene
+            .until("one more instance to be replaced", async || left() < known)
+            .await;
+        known = left();
+    }
+    for (pool, most) in scene.traffic.most_draining() {
+        assert_eq!(most, 1, "drained at once in {pool}");
+    }
     scene.until_all_serve().await;
     scene.until_nothing_drifts().await;
     for claim in old {
@@ -65,6 +65,18 @@ async fn withdrawn(scene: Scene) {
     let no_label = json!({"template": {"metadata": {"labels": {"generation": null}}}});
     scene.patch_node_pool(&no_label).await;
     let accepted = scene.accepted();
+    let claim = accepted[0]["nodeclaim"].as_str().unwrap();
+    scene
+        .until("the claim not to be drifted any more", async || {
+            let claim = scene.claim(claim).await.expect("its instance stands");
+            !is_true(&claim, "Drifted")
+        })
+        .await;
+    assert!(
+        scene
+            .instances()
+            .contains(accepted[0]["instance"].as_str().unwrap())
+    );
     let ids = accepted
         .iter()
         .map(|one| one["instance"].as_str().unwrap().to_owned());

@@ -65,6 +65,7 @@ async fn touches_nothing(scene: Scene) {
             }
         }
     }
+    scene.is_found_by_check(&["PodUnprotected"]);
     asks_nothing_of_it(&scene);
     scene.lost_nothing();
     scene.leave();
@@ -81,6 +82,7 @@ pub const LOSES_QUERIES: Story = Story {
 };
 
 async fn loses_queries(scene: Scene) {
+    assert_eq!(scene.traffic.counts().failed, 0);
     scene.drift().await;
     scene
         .until("a query to be lost", async || scene.traffic.counts().failed > 0)

@@ -64,7 +64,9 @@ async fn held(scene: Scene) {
                 events.iter().any(|event| event["count"] == round)
             })
             .await;
-        scene.patch_pool("analytics", &json!({"minServing": scene.setup.floor()})).await;
+        scene
+            .patch_pool("analytics", &json!({"minServing": scene.setup.floor()}))
+            .await;
         scene
             .until("the pool to be well again", async || {
                 scene.condition("Blocked").await.is_some_and(|(holds, _)| !holds)

@@ -1,7 +1,10 @@
 //! The servers that the operator needs go away in the middle of a replacement.
 
+use jiff::Timestamp;
+
 use super::victim;
 use crate::Story;
+use crate::audit::Asked;
 use crate::scene::{Scene, Setup, Store};
 
 /// Given a replacement under way, when PostgreSQL is killed and comes back, and then takes no writes for a while as a
@@ -26,14 +29,24 @@ async fn store(scene: Scene) {
         .await;
     scene.say("PostgreSQL is killed, and starts again");
     server.restart();
+    scene.traffic.when_done("drain", || {});
     scene
-        .until("the drain to begin", async || {
-            scene.only().await["phases"]["DRAINING"] == 1 || scene.instances().is_disjoint(&gone)
-        })
+        .until("the drain to begin", async || scene.traffic.has_sprung())
         .await;
-    scene.say("PostgreSQL takes no writes");
     server.take_writes(false).await;
+    scene.say("PostgreSQL takes no writes");
+    let since = Timestamp::now();
     tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    let asked = scene.asked();
+    let done = |one: &&Asked| ["create", "delete"].contains(&one.verb.as_str()) && one.resource != "events";
+    let done: Vec<_> = asked
+        .iter()
+        .filter(done)
+        .filter(|one| one.at > since)
+        .map(Asked::kind)
+        .collect();
+    assert!(done.is_empty(), "without a record: {done:?}");
+    assert!(scene.instances().is_superset(&gone));
     server.take_writes(true).await;
     scene.say("and takes them again");
     scene.until_gone(&gone).await;
@@ -41,7 +54,7 @@ async fn store(scene: Scene) {
 }
 
 /// Given a replacement under way, when the API server is killed as soon as the drain has begun, its history compacted
-/// under open watches, and it comes back, then everything goes on.
+/// under the watches that it is asked for when it is back, then everything goes on.
 pub const KUBERNETES: Story = Story {
     name: "the-api-server-goes-away",
     setup: Setup::default,
@@ -52,6 +65,7 @@ async fn kubernetes(scene: Scene) {
     let (instance, gone) = victim(&scene);
     let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
     let plane = scene.cluster.plane;
+    let watches = || scene.asked().iter().filter(|one| one.verb == "watch").count();
     scene
         .traffic
         .when_done("drain", move || plane.kill("kube-apiserver"));
@@ -60,9 +74,13 @@ async fn kubernetes(scene: Scene) {
         .until("the drain to begin", async || scene.traffic.has_sprung())
         .await;
     scene.say("the API server is killed");
+    let before = watches();
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     tokio::task::block_in_place(|| plane.start_again("kube-apiserver"));
-    scene.say("it is back; its history is compacted under the watches");
+    scene
+        .until("the operator to watch again", async || watches() > before)
+        .await;
+    scene.say("it is back and watched; its history is compacted");
     plane.compact().await;
     scene.until_gone(&gone).await;
     scene.ends_well().await;

@@ -61,7 +61,10 @@ async fn killed(mut scene: Scene) {
             assert!(ended.elapsed().as_secs() < 10, "it was not killed");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        scene.say("killed; another takes over, and a new one stands by");
+        scene
+            .until("the other to lead", async || self::leader(&scene).await != leader)
+            .await;
+        scene.say("killed; the other has taken over, and a new one stands by");
         scene.operators[leader] = scene.start.operator();
         scene.until_gone(&gone).await;
         scene.until_all_serve().await;
@@ -96,7 +99,7 @@ async fn happened(
 }
 
 /// Given a leader that stops in its tracks right after a drain began, when the other has taken over and the first wakes,
-/// then what the first still wants changes nothing.
+/// then the replacement is completed once, and nothing is lost by what the first still does.
 pub const PAUSED: Story = Story {
     name: "the-leader-sleeps",
     setup: two,
@@ -120,7 +123,6 @@ async fn paused(scene: Scene) {
     scene.say("the other leads, and the first one wakes");
     scene.operators[sleeper].resume();
     scene.until_gone(&gone).await;
-    assert_ne!(leader(&scene).await, sleeper, "it took the Lease back");
     scene.ends_well().await;
 }
 
