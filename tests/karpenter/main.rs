@@ -14,6 +14,7 @@ mod cluster;
 #[path = "../support/control_plane.rs"]
 mod control_plane;
 mod mirror;
+mod nodes;
 mod objects;
 mod operator;
 #[allow(dead_code, reason = "the store suite uses more of it")]
@@ -40,6 +41,9 @@ struct Story {
     setup: fn() -> Setup,
     tell: fn(Scene) -> LocalBoxFuture<'static, ()>,
 }
+
+/// The trial that compares the roles with what all stories asked.
+const PERMISSIONS: &str = "every-permission-is-used-and-granted";
 
 /// What a trial asserts, and where.
 type Told = fn(Cluster) -> LocalBoxFuture<'static, ()>;
@@ -98,10 +102,7 @@ fn main() -> ExitCode {
     ended.push(libtest_mimic::run(&arguments, alone));
     // Only all stories together use all permissions, and without PostgreSQL there is no election.
     let whole = whole && postgres::shared().is_some();
-    let last = stage.told(
-        "every_permission_is_used_and_granted",
-        stories::permissions::judge,
-    );
+    let last = stage.told(PERMISSIONS, stories::permissions::judge);
     ended.push(libtest_mimic::run(
         &arguments,
         vec![last.with_ignored_flag(!whole)],
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
 /// The names alone: nothing is started for them.
 fn list(arguments: &Arguments) -> ExitCode {
     let all = stories::TOGETHER.iter().chain(stories::ALONE);
-    let named = all.map(|story| Trial::test(story.name, || Ok(()))).collect();
-    libtest_mimic::run(arguments, named).exit_code()
+    let names = all.map(|story| story.name).chain([PERMISSIONS]);
+    let trials = names.map(|name| Trial::test(name, || Ok(()))).collect();
+    libtest_mimic::run(arguments, trials).exit_code()
 }

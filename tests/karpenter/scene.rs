@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::admin::{Admin, condition, is_true, name, until};
+use crate::admin::{Admin, condition, until};
 use crate::audit::{self, Asked};
 use crate::cluster::Cluster;
 use crate::objects::{node_pool, trino_pool};
@@ -221,14 +221,13 @@ impl Scene {
         self.only().await.to_string().contains(word)
     }
 
-    /// Whether a condition of the only pool holds, and its words.
+    /// Whether a condition of the only pool holds, and its words: `Reason: message`.
     pub async fn condition(&self, kind: &str) -> Option<(bool, String)> {
         let pool = json!({"status": self.only().await});
         let found = condition(&pool, kind)?;
-        Some((
-            found["status"] == "True",
-            format!("{} {}", found["reason"], found["message"]),
-        ))
+        let word = |key: &str| found[key].as_str().unwrap_or_default();
+        let words = format!("{}: {}", word("reason"), word("message"));
+        Some((word("status") == "True", words))
     }
 
     /// The Events of a reason about the story's objects.
@@ -269,71 +268,6 @@ impl Scene {
     pub async fn until_gone(&self, before: &BTreeSet<String>) {
         self.until(&format!("{before:?} to be replaced"), async || {
             self.instances().is_disjoint(before)
-        })
-        .await;
-    }
-
-    // --- nodes and claims ---
-
-    /// The NodeClaims of the story's NodePools.
-    pub async fn claims(&self) -> Vec<Value> {
-        let selector = format!("labelSelector=story%3D{}", self.name);
-        let path = format!("/apis/karpenter.sh/v1/nodeclaims?{selector}");
-        self.admin.list(&path).await
-    }
-
-    /// The NodeClaim of a node, by name.
-    pub async fn claim_of(&self, node: &str) -> String {
-        let claims = self.claims().await;
-        let of_node = claims.iter().find(|claim| claim["status"]["nodeName"] == node);
-        name(of_node.unwrap()).to_owned()
-    }
-
-    pub async fn claim(&self, claim: &str) -> Option<Value> {
-        self.admin
-            .get(&format!("/apis/karpenter.sh/v1/nodeclaims/{claim}"))
-            .await
-    }
-
-    pub async fn delete_claim(&self, claim: &str) {
-        self.admin
-            .delete(&format!("/apis/karpenter.sh/v1/nodeclaims/{claim}"))
-            .await;
-    }
-
-    /// A person's own cordon.
-    pub async fn cordon(&self, node: &str) {
-        let change = json!({"spec": {"unschedulable": true}});
-        self.admin.patch(&format!("/api/v1/nodes/{node}"), &change).await;
-    }
-
-    /// Changes the NodePool's spec.
-    pub async fn patch_node_pool(&self, spec: &Value) {
-        let path = format!("/apis/karpenter.sh/v1/nodepools/{}", self.name);
-        self.admin.patch(&path, &json!({"spec": spec})).await;
-    }
-
-    /// Changes the NodePool's template, so that every node of it drifts.
-    pub async fn drift(&self) {
-        self.say("every node drifts");
-        self.label_template("next").await;
-    }
-
-    /// Sets the label of the NodePool's template that makes nodes with another one drift.
-    pub async fn label_template(&self, generation: &str) {
-        let labels = json!({"generation": generation});
-        self.patch_node_pool(&json!({"template": {"metadata": {"labels": labels}}}))
-            .await;
-    }
-
-    /// Every claim is of the NodePool's present template, and none is going.
-    pub async fn until_nothing_drifts(&self) {
-        self.until("no claim to be drifted", async || {
-            let claims = self.claims().await;
-            let settled = |claim: &Value| {
-                !is_true(claim, "Drifted") && claim["metadata"]["deletionTimestamp"].is_null()
-            };
-            claims.iter().all(settled)
         })
         .await;
     }
