@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use trino_pool_operator::cluster::kubernetes::{ConnectOptions, KubernetesCluster, Scope};
@@ -65,7 +64,7 @@ async fn real() -> Option<(KubernetesCluster, RealDriver)> {
     static PREPARED: OnceCell<()> = OnceCell::const_new();
     let plane = control_plane::shared("cluster/real")?;
     let driver = RealDriver {
-        admin: admin(plane).await,
+        admin: plane.administrator().await,
         plane,
         _turn: TURN.lock().await,
     };
@@ -78,12 +77,6 @@ async fn real() -> Option<(KubernetesCluster, RealDriver)> {
         .await
         .unwrap();
     Some((cluster, driver))
-}
-
-async fn admin(plane: &ControlPlane) -> Client {
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.unwrap()).unwrap()
 }
 
 /// Installs our own custom resource, and waits until it is served.

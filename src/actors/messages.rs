@@ -306,7 +306,7 @@ impl CordonOutcome {
             Self::Applied => "Applied",
             Self::LeftAlone(_) => "LeftAlone",
             Self::Conflict(_) => "Conflict",
-            Self::Denied(_) => "CordonDenied",
+            Self::Denied(_) => super::faults::CORDON_DENIED,
             Self::Unknown(_) => "Unknown",
         }
     }

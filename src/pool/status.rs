@@ -91,7 +91,6 @@ fn derived(input: &StatusInput<'_>) -> TrinoPoolStatus {
     let replacing = count(input.views, |view| {
         view.phase == Phase::Serving && view.evidence != EvidenceView::None
     });
-    let at_risk = count(input.views, |view| view.phase == Phase::Serving && view.at_risk);
     let (reason, message) = headline(input);
     let claims = [
         ready(input, serving),
@@ -109,7 +108,7 @@ fn derived(input: &StatusInput<'_>) -> TrinoPoolStatus {
         desired: input.desired.map(|desired| desired.instances),
         min_serving: input.desired.map(|desired| desired.min_serving),
         replacing: input.desired.map(|_| replacing),
-        at_risk: input.desired.map(|_| at_risk),
+        at_risk: input.desired.map(|_| at_risk(input.views)),
         forced_end_at: forced_end(input.views).map(|(_, at)| at.to_string()),
         reason: Some(reason),
         message: Some(short(&message)),
@@ -295,7 +294,7 @@ fn active(input: &StatusInput<'_>) -> (String, String) {
             format!("{subject}: {detail}; everything else goes on"),
         );
     }
-    let at_risk = count(input.views, |view| view.phase == Phase::Serving && view.at_risk);
+    let at_risk = at_risk(input.views);
     if at_risk > 0 {
         let message = format!(
             "{at_risk} serve on nodes with a terminationGracePeriod, at whose end Karpenter ends protected pods too"
@@ -304,6 +303,11 @@ fn active(input: &StatusInput<'_>) -> (String, String) {
     }
     let message = "instances are replaced before the nodes beneath them are disrupted";
     ("Active".to_owned(), message.to_owned())
+}
+
+/// How many serve where protection is not absolute.
+fn at_risk(views: &[InstanceView]) -> u32 {
+    count(views, |view| view.phase == Phase::Serving && view.at_risk)
 }
 
 /// The first forced end of an instance that serves or still drains, and whose it is.

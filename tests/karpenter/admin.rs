@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use http::Request;
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
@@ -22,9 +21,7 @@ pub struct Admin(Client);
 
 impl Admin {
     pub async fn of(plane: &ControlPlane) -> Self {
-        let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Self(Client::try_from(config.unwrap()).unwrap())
+        Self(plane.administrator().await)
     }
 
     pub const fn client(&self) -> &Client {

@@ -26,10 +26,13 @@ impl Scene {
             .await
     }
 
-    pub async fn delete_claim(&self, claim: &str) {
+    /// Deletes the NodeClaim of a node; its name.
+    pub async fn delete_claim_of(&self, node: &str) -> String {
+        let claim = self.claim_of(node).await;
         self.admin
             .delete(&format!("/apis/karpenter.sh/v1/nodeclaims/{claim}"))
             .await;
+        claim
     }
 
     /// A person's own cordon.
@@ -47,14 +50,17 @@ impl Scene {
     /// Changes the NodePool's template, so that every node of it drifts.
     pub async fn drift(&self) {
         self.say("every node drifts");
-        self.label_template("next").await;
-    }
-
-    /// Sets the label of the NodePool's template that makes nodes with another one drift.
-    pub async fn label_template(&self, generation: &str) {
-        let labels = json!({"generation": generation});
+        let labels = json!({"generation": "next"});
         self.patch_node_pool(&json!({"template": {"metadata": {"labels": labels}}}))
             .await;
+    }
+
+    /// Karpenter says of every claim that it drifts.
+    pub async fn until_all_drift(&self) {
+        self.until("every claim to be drifted", async || {
+            self.claims().await.iter().all(|claim| is_true(claim, "Drifted"))
+        })
+        .await;
     }
 
     /// Every claim is of the NodePool's present template, and none is going.

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 /// A running control plane: etcd, API server, controllers, scheduler, KWOK, Karpenter.
@@ -79,6 +81,13 @@ impl ControlPlane {
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.state.join("kubeconfig")
+    }
+
+    /// The administrator's client.
+    pub async fn administrator(&self) -> Client {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        Client::try_from(config.unwrap()).unwrap()
     }
 
     /// The API server's audit log, a JSON object a line.

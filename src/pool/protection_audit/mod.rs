@@ -139,39 +139,23 @@ impl Audit {
     }
 
     fn node(&mut self, name: &NodeName, pods: &[(PodRef, &PodFacts)], readings: &NodeReadings) {
-        let node = match readings.nodes.get(name) {
-            Some(Reading::Seen(Some(node))) => node,
-            Some(Reading::Seen(None)) => {
-                let detail = "pods name it, and it does not exist".to_owned();
-                return self.on_node(
-                    Subject::Node(name.clone()),
-                    Problem::NodeAbsent,
-                    name,
-                    pods,
-                    detail,
-                );
-            }
-            Some(Reading::Unknown(fault)) => {
-                let detail = format!("it cannot be read: {}", fault.detail);
-                return self.on_node(
-                    Subject::Node(name.clone()),
-                    Problem::NodeUnreadable,
-                    name,
-                    pods,
-                    detail,
-                );
-            }
-            None | Some(Reading::NotAsked) => {
-                let detail = "it was not read".to_owned();
-                return self.on_node(
-                    Subject::Node(name.clone()),
-                    Problem::NodeUnreadable,
-                    name,
-                    pods,
-                    detail,
-                );
-            }
+        let (problem, detail) = match readings.nodes.get(name) {
+            Some(Reading::Seen(Some(node))) => return self.seen(node, pods, readings),
+            Some(Reading::Seen(None)) => (
+                Problem::NodeAbsent,
+                "pods name it, and it does not exist".to_owned(),
+            ),
+            Some(Reading::Unknown(fault)) => (
+                Problem::NodeUnreadable,
+                format!("it cannot be read: {}", fault.detail),
+            ),
+            None | Some(Reading::NotAsked) => (Problem::NodeUnreadable, "it was not read".to_owned()),
         };
+        self.on_node(Subject::Node(name.clone()), problem, name, pods, detail);
+    }
+
+    fn seen(&mut self, node: &NodeFacts, pods: &[(PodRef, &PodFacts)], readings: &NodeReadings) {
+        let name = &node.name;
         let (older, beneath): (Vec<_>, Vec<_>) =
             pods.iter().cloned().partition(|(_, pod)| is_older(pod, node));
         for pod in &older {

@@ -19,9 +19,8 @@ pub const OF_A_CLAIM: Story = Story {
 async fn of_a_claim(scene: Scene) {
     let before = scene.instances();
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
+    let claim = scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene.say(&format!("NodeClaim {claim} under {instance} is deleted"));
-    scene.delete_claim(&claim).await;
     replaced_for(&scene, &claim).await;
     scene.until_gone(&gone).await;
     let now = scene.instances();

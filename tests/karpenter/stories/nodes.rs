@@ -42,8 +42,7 @@ async fn of_finite_grace(scene: Scene) {
         )
         .await;
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
-    scene.delete_claim(&claim).await;
+    let claim = scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene
         .until("candidates to be refused", async || {
             scene.tells("NodeFiniteGrace").await
@@ -124,8 +123,7 @@ async fn cordoned_by_a_person(scene: Scene) {
         ));
         scene.cordon(&person).await;
         cordoned.push(person);
-        let claim = scene.claim_of(&other).await;
-        scene.delete_claim(&claim).await;
+        scene.delete_claim_of(&other).await;
     }
     scene.until_gone(&before).await;
     for node in &cordoned {
@@ -152,8 +150,7 @@ pub const NONE_TO_BE_HAD: Story = Story {
 async fn none_to_be_had(scene: Scene) {
     scene.patch_node_pool(&json!({"limits": {"cpu": "0"}})).await;
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene
         .until("the pool to say what it waits for", async || {
             scene.tells("nodes are available").await

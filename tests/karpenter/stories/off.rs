@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use crate::Story;
-use crate::admin::is_true;
 use crate::audit;
 use crate::scene::{Scene, Setup};
 
@@ -40,11 +39,7 @@ pub const TOUCHES_NOTHING: Story = Story {
 async fn touches_nothing(scene: Scene) {
     let before = scene.instances();
     scene.drift().await;
-    scene
-        .until("every claim to be drifted", async || {
-            scene.claims().await.iter().all(|claim| is_true(claim, "Drifted"))
-        })
-        .await;
+    scene.until_all_drift().await;
     let looks = || {
         scene
             .asked()

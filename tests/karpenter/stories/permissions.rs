@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::victim;
 use crate::Story;
-use crate::admin::is_true;
 use crate::audit;
 use crate::cluster::Cluster;
 use crate::privileges::{self, Without};
@@ -26,8 +25,7 @@ pub const NO_CORDON: Story = Story {
 
 async fn no_cordon(scene: Scene) {
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene
         .until("the pool to say that it may not cordon", async || {
             says(&scene, "CordonDenied").await
@@ -55,11 +53,7 @@ pub const NO_INVENTORY: Story = Story {
 async fn no_inventory(scene: Scene) {
     let before = scene.instances();
     scene.drift().await;
-    scene
-        .until("every claim to be drifted", async || {
-            scene.claims().await.iter().all(|claim| is_true(claim, "Drifted"))
-        })
-        .await;
+    scene.until_all_drift().await;
     scene
         .until("node replacement to be Blocked", async || {
             let blocked = scene.condition("NodeReplacement").await;
@@ -85,8 +79,7 @@ async fn no_inventory(scene: Scene) {
         .patch_node_pool(&json!({"disruption": {"budgets": [{"nodes": "100%"}]}}))
         .await;
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "worker")).await;
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "worker")).await;
     scene.until_gone(&gone).await;
     scene.ends_well().await;
 }
@@ -116,8 +109,7 @@ async fn no_protection(scene: Scene) {
         })
         .await;
     scene.is_found_by_check(&["PodUnprotected"]);
-    let claim = scene.claim_of(&scene.node(&other, "coordinator")).await;
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&other, "coordinator")).await;
     scene.until_gone(&BTreeSet::from([other])).await;
     assert_eq!(successes(&scene, "patch pods"), 0);
     scene.ends_well().await;

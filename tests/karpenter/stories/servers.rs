@@ -21,8 +21,7 @@ pub const STORE: Story = Story {
 async fn store(scene: Scene) {
     let server = scene.server.as_ref().unwrap();
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     let before = scene.instances();
     scene
         .until("a candidate", async || !scene.instances().is_subset(&before))
@@ -63,13 +62,12 @@ pub const KUBERNETES: Story = Story {
 
 async fn kubernetes(scene: Scene) {
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
     let plane = scene.cluster.plane;
     let watches = || scene.asked().iter().filter(|one| one.verb == "watch").count();
     scene
         .traffic
         .when_done("drain", move || plane.kill("kube-apiserver"));
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene
         .until("the drain to begin", async || scene.traffic.has_sprung())
         .await;

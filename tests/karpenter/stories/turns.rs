@@ -34,14 +34,13 @@ async fn killed(mut scene: Scene) {
     for step in STEPS.iter().take(if every { STEPS.len() } else { 2 }) {
         let (instance, gone) = victim(&scene);
         let before = scene.instances();
-        let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
         let leader = leader(&scene).await;
         scene.say(&format!("the leader will be killed once {step}"));
         let process = scene.operators[leader].id();
         let node = scene.node(&instance, "coordinator");
         match *step {
             "accepted" | "cordoned" | "created" | "deleted" => {
-                scene.delete_claim(&claim).await;
+                scene.delete_claim_of(&node).await;
                 scene
                     .until(step, async || {
                         happened(&scene, step, &before, &instance, &node).await
@@ -51,7 +50,7 @@ async fn killed(mut scene: Scene) {
             }
             verb => {
                 scene.traffic.when_done(verb, move || signal("KILL", process));
-                scene.delete_claim(&claim).await;
+                scene.delete_claim_of(&node).await;
                 scene.until(verb, async || scene.traffic.has_sprung()).await;
             }
         }
@@ -108,11 +107,10 @@ pub const PAUSED: Story = Story {
 
 async fn paused(scene: Scene) {
     let (instance, gone) = victim(&scene);
-    let claim = scene.claim_of(&scene.node(&instance, "coordinator")).await;
     let sleeper = leader(&scene).await;
     let process = scene.operators[sleeper].id();
     scene.traffic.when_done("drain", move || signal("STOP", process));
-    scene.delete_claim(&claim).await;
+    scene.delete_claim_of(&scene.node(&instance, "coordinator")).await;
     scene
         .until("the drain to begin", async || scene.traffic.has_sprung())
         .await;
