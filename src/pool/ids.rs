@@ -145,6 +145,8 @@ counters! {
     SpecGeneration;
     /// One round of the control loop of this process.
     TickId;
+    /// Store: rises with every transaction that changes anything of a pool.
+    Revision;
 }
 
 impl InstanceId {

@@ -3,6 +3,7 @@
 //! Owns nothing but the store it wraps. Metrics hang here: one [`Operation`] member per call, one label
 //! per write.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::port::{
-    Authority, Committed, Connections, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError,
-    Write,
+    Authority, Committed, Connections, Mark, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store,
+    StoreError, Write,
 };
 use crate::clock::Clock;
 use crate::pool::ids::{Epoch, InstanceId, NodeUid, OwnerId, PoolId, StoreId};
@@ -26,6 +27,8 @@ pub enum Operation {
     Seed,
     /// [`Store::pools`]
     Pools,
+    /// [`Store::marks`]
+    Marks,
     /// [`Store::acquire`]
     Acquire,
     /// [`Store::load`]
@@ -48,6 +51,7 @@ impl Operation {
             Self::Id => "id",
             Self::Seed => "seed",
             Self::Pools => "pools",
+            Self::Marks => "marks",
             Self::Acquire => "acquire",
             Self::Load => "load",
             Self::Commit => "commit",
@@ -107,6 +111,10 @@ impl Store for MeasuredStore {
 
     async fn pools(&self) -> Result<Vec<PoolIdentity>, StoreError> {
         self.measure(Operation::Pools, self.store.pools()).await
+    }
+
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
+        self.measure(Operation::Marks, self.store.marks()).await
     }
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::port::{
-    Authority, Committed, FailureMemory, JournalStep, NodeHold, PoolIdentity, PoolRow, PoolSnapshot,
+    Authority, Committed, FailureMemory, JournalStep, Mark, NodeHold, PoolIdentity, PoolRow, PoolSnapshot,
     Recovery, StepOutcome, Store, StoreError, Write,
 };
 use super::rules;
@@ -20,7 +20,8 @@ use crate::cluster::facts::ObjectKind;
 use crate::pool::desired::PoolMode;
 use crate::pool::evidence::{RecordedEvidence, ReplacementNode};
 use crate::pool::ids::{
-    Epoch, InstanceId, NodeUid, ObjectUid, OperationId, OwnerId, PoolId, SpecGeneration, StepId, StoreId,
+    Epoch, InstanceId, NodeUid, ObjectUid, OperationId, OwnerId, PoolId, Revision, SpecGeneration, StepId,
+    StoreId,
 };
 use crate::pool::instance::{InstanceChanges, InstanceRow};
 use crate::pool::phase::Phase;
@@ -88,6 +89,7 @@ impl Store for MemoryStore {
                 identity: pool.clone(),
                 epoch: Epoch::default(),
                 owner: OwnerId::new(""),
+                revision: Revision::default(),
                 resource: None,
                 generation: SpecGeneration::default(),
                 desired: None,
@@ -101,6 +103,18 @@ impl Store for MemoryStore {
         Ok(self.rows().pools.values().map(|p| p.identity.clone()).collect())
     }
 
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
+        let mark = |(id, row): (&PoolId, &PoolRow)| {
+            let mark = Mark {
+                epoch: row.epoch,
+                owner: row.owner.clone(),
+                revision: row.revision,
+            };
+            (id.clone(), mark)
+        };
+        Ok(self.rows().pools.iter().map(mark).collect())
+    }
+
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {
         let mut rows = self.rows();
         let row = rows
@@ -110,6 +124,7 @@ impl Store for MemoryStore {
         let epoch = rules::next_epoch(pool, owner, row.epoch, above)?;
         row.epoch = epoch;
         row.owner = owner.clone();
+        row.revision = row.revision.next();
         Ok(Authority {
             pool: pool.clone(),
             owner: owner.clone(),
@@ -174,12 +189,15 @@ impl Store for MemoryStore {
             .map(|write| draft.write(write))
             .collect::<Result<Vec<_>, _>>()?;
         let Draft {
-            pool,
+            mut pool,
             instances,
             steps,
             orphans,
             ..
         } = draft;
+        if results.iter().any(Committed::changed) {
+            pool.revision = pool.revision.next();
+        }
         rows.pools.insert(authority.pool.clone(), pool);
         rows.instances.extend(instances);
         rows.steps.extend(steps);
@@ -234,6 +252,9 @@ impl Store for MemoryStore {
             ..recovery.clone()
         };
         rows.recoveries.insert(recovery.operation.clone(), recovery);
+        if let Some(row) = rows.pools.get_mut(pool) {
+            row.revision = row.revision.next();
+        }
         Ok(())
     }
 

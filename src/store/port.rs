@@ -1,5 +1,7 @@
 //! The store as a port: fenced transactions of named writes, and plain reads.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use crate::pool::evidence::{Evidence, ReplacementNode};
 use crate::pool::ids::{BootId, CoordinatorId, Namespace, TrinoNodeId};
 use crate::pool::ids::{
     Digest, Epoch, Generation, Incarnation, InstanceId, NodeName, NodeUid, ObjectUid, OperationId, OwnerId,
-    PodUid, PoolId, ReleaseId, RoutingGroup, SpecGeneration, StepId, StoreId,
+    PodUid, PoolId, ReleaseId, Revision, RoutingGroup, SpecGeneration, StepId, StoreId,
 };
 use crate::pool::instance::{CandidateFailure, FailureCause, InstanceChanges, InstanceRow};
 use crate::pool::phase::Phase;
@@ -93,6 +95,8 @@ pub struct PoolRow {
     pub epoch: Epoch,
     /// Owner of the current authority; empty before the first.
     pub owner: OwnerId,
+    /// How far the pool's rows had come: see [`Mark`].
+    pub revision: Revision,
     /// UID of the TrinoPool whose spec was published last.
     pub resource: Option<ObjectUid>,
     /// Its generation, ordered within one resource UID.
@@ -129,6 +133,36 @@ pub struct PoolSnapshot {
     pub open_steps: Vec<JournalStep>,
     /// Authorized recoveries of instances that are not terminal.
     pub recoveries: Vec<Recovery>,
+}
+
+impl PoolSnapshot {
+    /// The mark that the pool had when this was read.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            epoch: self.pool.epoch,
+            owner: self.pool.owner.clone(),
+            revision: self.pool.revision,
+        }
+    }
+}
+
+/// How far the rows of one pool have come. As long as a pool's mark is the one it was loaded at, another
+/// load would return the same rows, so it is not needed.
+///
+/// The revision rises by one with every transaction that changes anything of the pool, its own or
+/// another's: an authority taken, a commit, a recovery accepted. A commit that changes nothing, a refused
+/// one and a read leave it alone. It never falls, so a mark with a lower revision than the loaded one is
+/// simply older. Epoch and owner are there because authority is what nobody may miss, not even when it was
+/// taken by a binary that knows no revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Epoch of the current authority; 0 before the first.
+    pub epoch: Epoch,
+    /// Owner of the current authority; empty before the first.
+    pub owner: OwnerId,
+    /// Counts what changed.
+    pub revision: Revision,
 }
 
 /// A journaled step.
@@ -307,6 +341,19 @@ pub enum Committed {
     Recorded(Box<JournalStep>),
 }
 
+impl Committed {
+    /// Whether the write changed anything: a step that is replayed has one attempt more, one that stands
+    /// is left alone.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        match self {
+            Self::Done => true,
+            Self::Kept => false,
+            Self::Recorded(step) => step.outcome == StepOutcome::Unknown,
+        }
+    }
+}
+
 /// A node that some pool's row holds on to (S4: decided from every pool's rows).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHold {
@@ -342,6 +389,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// All pools, ever.
     async fn pools(&self) -> Result<Vec<PoolIdentity>, StoreError>;
+
+    /// The marks of all pools, in one statement: which pools have to be loaded again, for the whole process
+    /// at once.
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError>;
 
     /// Takes authority: epoch = 1 + max(stored, `above`).
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError>;

@@ -6,13 +6,15 @@
 //! part of which is unreadable is shown in [`Phase::Unrecognised`], which occupies capacity and is never
 //! advanced. Descriptions of what is wrong never repeat stored content.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::port::{
-    FailureMemory, JournalStep, NodeHold, PoolIdentity, PoolRow, PoolSnapshot, Recovery, StepOutcome,
+    FailureMemory, JournalStep, Mark, NodeHold, PoolIdentity, PoolRow, PoolSnapshot, Recovery, StepOutcome,
     StoreError,
 };
 use crate::gateway::model::MemberRequest;
@@ -20,8 +22,8 @@ use crate::pool::desired::PoolMode;
 use crate::pool::evidence::{RecordedEvidence, ReplacementNode};
 use crate::pool::ids::{
     BootId, ClaimName, ClaimUid, CoordinatorId, Digest, Epoch, Generation, Incarnation, InstanceId,
-    Namespace, NodeName, NodeUid, ObjectUid, OperationId, OwnerId, PodUid, PoolId, ReleaseId, RoutingGroup,
-    SpecGeneration, TrinoNodeId,
+    Namespace, NodeName, NodeUid, ObjectUid, OperationId, OwnerId, PodUid, PoolId, ReleaseId, Revision,
+    RoutingGroup, SpecGeneration, TrinoNodeId,
 };
 use crate::pool::instance::{FailureCause, InstanceRow};
 use crate::pool::phase::Phase;
@@ -78,10 +80,19 @@ struct PoolDocument {
     routing_group: RoutingGroup,
     epoch: Epoch,
     owner: OwnerId,
+    revision: Revision,
     resource: Option<ObjectUid>,
     generation: SpecGeneration,
     desired: Option<Stored>,
     mode: Stored,
+}
+
+#[derive(Debug, Deserialize)]
+struct MarkDocument {
+    id: PoolId,
+    epoch: Epoch,
+    owner: OwnerId,
+    revision: Revision,
 }
 
 #[derive(Debug, Deserialize)]
@@ -205,6 +216,8 @@ pub fn document<T: DeserializeOwned>(found: &Found) -> Result<T, StoreError> {
 pub struct Rows {
     /// At most one, unless all were asked for.
     pub pools: Vec<PoolRow>,
+    /// Of every pool, when asked.
+    pub marks: BTreeMap<PoolId, Mark>,
     /// By (created_at, id).
     pub instances: Vec<InstanceRow>,
     /// By (operation, step).
@@ -242,6 +255,7 @@ pub fn collect(found: &[Found]) -> Result<Rows, StoreError> {
     for one in found {
         match one.part.as_str() {
             "pool" => rows.pools.push(pool(document(one)?)),
+            "mark" => rows.marks.extend([mark(document(one)?)]),
             "failure" => failures.extend(failure(document(one)?)),
             "instance" => rows.instances.push(instance(document(one)?)),
             "node" => nodes.push(document(one)?),
@@ -320,6 +334,7 @@ fn pool(stored: PoolDocument) -> PoolRow {
         },
         epoch: stored.epoch,
         owner: stored.owner,
+        revision: stored.revision,
         resource: stored.resource,
         generation: stored.generation,
         desired: stored.desired.map(|desired| desired.read()),
@@ -480,6 +495,15 @@ fn recovery(stored: RecoveryDocument) -> Recovery {
         reason: stored.reason,
         created_at: stored.created_at,
     }
+}
+
+fn mark(stored: MarkDocument) -> (PoolId, Mark) {
+    let mark = Mark {
+        epoch: stored.epoch,
+        owner: stored.owner,
+        revision: stored.revision,
+    };
+    (stored.id, mark)
 }
 
 fn hold(stored: HoldDocument) -> NodeHold {

@@ -21,6 +21,7 @@ mod evidence;
 mod fixtures;
 mod instances;
 mod journal;
+mod marks;
 mod migrations;
 mod model;
 mod publishing;

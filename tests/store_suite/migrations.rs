@@ -1,7 +1,7 @@
 //! From every older schema with rows in it to this binary's, once, whoever starts together (R03).
 
 use trino_pool_operator::pool::evidence::{Disruption, RecordedEvidence};
-use trino_pool_operator::pool::ids::{Epoch, PoolId};
+use trino_pool_operator::pool::ids::{Epoch, PoolId, Revision};
 use trino_pool_operator::pool::phase::Phase;
 use trino_pool_operator::store::port::{Committed, StepOutcome, StoreError, Write};
 use trino_pool_operator::store::{connect, migrate};
@@ -55,6 +55,7 @@ fn rows(version: usize) -> String {
         "INSERT INTO orphans (instance_id, kind, uid, recorded_at)
             VALUES ('cell-0', 'Service', 'uid-7', '2026-01-01T00:00:00.000000Z')"
             .to_owned(),
+        "UPDATE pools SET revision = 41 WHERE id = 'trino/a'".to_owned(),
     ][..version]
         .join(";\n")
 }
@@ -73,7 +74,7 @@ mod erased {
 }
 
 /// The newest version there is; every one of them needs rows above.
-const NEWEST: usize = 6;
+const NEWEST: usize = 7;
 
 async fn upgrades_from_every_older_version(fresh: impl AsyncFn() -> Option<Database>) {
     for version in 0..=NEWEST {
@@ -142,6 +143,8 @@ async fn reads(database: &Database, version: usize) {
     };
     assert_eq!(row.evidence, expected);
     assert_eq!(row.replacement_nodes.len(), usize::from(version >= 5));
+    let revision = Revision::new(if version >= 7 { 41 } else { 0 });
+    assert_eq!(loaded.pool.revision, revision);
     // And it can be written: the new columns and tables work on the old rows.
     let authority = store
         .acquire(&pool, &"next".into(), Epoch::default())
@@ -166,6 +169,11 @@ async fn reads(database: &Database, version: usize) {
     assert_eq!(
         store.commit(&authority, at(1), &writes).await,
         Ok(vec![kept(4), kept(5), kept(6)])
+    );
+    let committed = u64::from(version < 6);
+    assert_eq!(
+        store.marks().await.unwrap()[&pool].revision,
+        Revision::new(revision.get() + 1 + committed)
     );
 }
 

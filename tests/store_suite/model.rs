@@ -314,9 +314,14 @@ impl Both {
     }
 
     async fn look_the_same(&self) {
+        let (memory, sqlite) = (
+            self.memory.marks().await.unwrap(),
+            self.sqlite.marks().await.unwrap(),
+        );
         for pool in 0..POOLS {
             let id = self.identity(pool).id;
             assert_eq!(self.memory.load(&id).await, self.sqlite.load(&id).await);
+            assert_eq!(memory[&id], sqlite[&id]);
         }
         for instance in 0..INSTANCES {
             let id = InstanceId::new(self.instance(instance));

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pool::ids::{Epoch, InstanceId, Namespace, ObjectName, OwnerId, PoolId, ResourceVersion};
+use crate::pool::ids::{
+    Epoch, InstanceId, Namespace, ObjectName, OwnerId, PoolId, ResourceVersion, Revision,
+};
 use crate::pool::validate::example_spec;
 use crate::store::port::PoolIdentity;
 
@@ -29,6 +31,7 @@ fn row_of(resource: &PoolResource) -> PoolRow {
         },
         epoch: Epoch::new(1),
         owner: OwnerId::new("me"),
+        revision: Revision::default(),
         resource: Some(resource.uid.clone()),
         generation: resource.generation,
         desired: Some(Ok(desired)),

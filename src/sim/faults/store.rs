@@ -1,5 +1,6 @@
 //! The store port through an [`Injector`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use super::{Call, Class, Injector, Port};
 use crate::pool::ids::{Epoch, InstanceId, NodeUid, OwnerId, PoolId, StoreId};
 use crate::pool::instance::InstanceRow;
 use crate::store::port::{
-    Authority, Committed, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
+    Authority, Committed, Mark, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
 };
 
 pub(super) struct FaultyStore {
@@ -41,6 +42,11 @@ impl Store for FaultyStore {
     async fn pools(&self) -> Result<Vec<PoolIdentity>, StoreError> {
         let call = call(Class::Read, "pools", String::new());
         self.injector.around(call, &|| self.inner.pools()).await
+    }
+
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
+        let call = call(Class::Read, "marks", String::new());
+        self.injector.around(call, &|| self.inner.marks()).await
     }
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {

@@ -5,11 +5,14 @@ use crate::store::sql::session::Reads;
 
 /// See [`Reads`] for what each takes and answers.
 pub const READS: Reads = Reads {
-    fence: "SELECT 'fence' AS part,
+    fence: "UPDATE pools p SET revision = p.revision + 1 WHERE p.id = $1
+        RETURNING 'fence' AS part,
             json_build_object('epoch', p.epoch, 'owner', p.owner, 'namespace', p.namespace,
-                'routing_group', p.routing_group, 'resource', p.resource, 'generation', p.generation)::text AS document
-        FROM pools p WHERE p.id = $1 FOR UPDATE",
+                'routing_group', p.routing_group, 'resource', p.resource, 'generation', p.generation)::text AS document",
     pools: "SELECT 'pool' AS part, row_to_json(p)::text AS document FROM pools p ORDER BY p.id",
+    marks: "SELECT 'mark' AS part, json_build_object('id', p.id, 'epoch', p.epoch, 'owner', p.owner,
+            'revision', p.revision)::text AS document
+        FROM pools p",
     load: "WITH live AS (
             SELECT i.* FROM instances i WHERE i.pool_id = $1 AND i.phase NOT IN ('RETIRED', 'FAILURE_RETIRED'))
         SELECT 'pool' AS part, row_to_json(p)::text AS document FROM pools p WHERE p.id = $1

@@ -1,7 +1,8 @@
 //! The store on a relational database: what Postgres and SQLite have in common, which is nearly everything.
 //!
 //! Owns the order of statements: every commit is one transaction that locks the pool's row first, compares
-//! (owner, epoch), performs the writes in order and ends. It holds one connection at a time (R02), waits
+//! (owner, epoch), performs the writes in order and ends. Locking the row raises its revision; what changed
+//! nothing is therefore rolled back. It holds one connection at a time (R02), waits
 //! for nothing while it holds a lock (O05), and gives up at a deadline (O06). It never retries: only the
 //! caller knows whether repeating is right.
 
@@ -9,6 +10,7 @@ pub(in crate::store) mod migrations;
 pub mod session;
 mod writes;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::port::{
-    Authority, Committed, Connections, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError,
-    Write,
+    Authority, Committed, Connections, Mark, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store,
+    StoreError, Write,
 };
 use super::rows::{self, FenceDocument};
 use super::rules;
@@ -47,7 +49,7 @@ impl<D: Database> SqlStore<D> {
         Self { id, database }
     }
 
-    /// Locks the pool's row and reads its authority: the first statement of every transaction.
+    /// Locks the pool's row, raises its revision and reads its authority: the first statement of every transaction.
     async fn lock(
         &self,
         session: &mut dyn Session,
@@ -65,7 +67,7 @@ impl<D: Database> SqlStore<D> {
         pool: &PoolId,
         owner: &OwnerId,
         above: Epoch,
-    ) -> Result<Authority, StoreError> {
+    ) -> Result<(End, Authority), StoreError> {
         let fence = self.lock(session, pool).await?;
         let fence = fence.ok_or_else(|| rules::missing_pool(pool))?;
         let epoch = rules::next_epoch(pool, owner, fence.epoch, above)?;
@@ -73,11 +75,12 @@ impl<D: Database> SqlStore<D> {
         session
             .execute("UPDATE pools SET epoch = $1, owner = $2 WHERE id = $3", args)
             .await?;
-        Ok(Authority {
+        let authority = Authority {
             pool: pool.clone(),
             owner: owner.clone(),
             epoch,
-        })
+        };
+        Ok((End::Commit, authority))
     }
 
     async fn write(
@@ -86,7 +89,7 @@ impl<D: Database> SqlStore<D> {
         authority: &Authority,
         now: Timestamp,
         writes: &[Write],
-    ) -> Result<Vec<Committed>, StoreError> {
+    ) -> Result<(End, Vec<Committed>), StoreError> {
         let fence = self.lock(session, &authority.pool).await?;
         let fence = fence
             .filter(|held| held.owner == authority.owner && held.epoch == authority.epoch)
@@ -102,7 +105,12 @@ impl<D: Database> SqlStore<D> {
         for write in writes {
             results.push(fenced.write(write).await?);
         }
-        Ok(results)
+        let end = if results.iter().any(Committed::changed) {
+            End::Commit
+        } else {
+            End::Rollback
+        };
+        Ok((end, results))
     }
 
     async fn accept_recovery(
@@ -111,7 +119,7 @@ impl<D: Database> SqlStore<D> {
         pool: &PoolId,
         min_serving: u32,
         recovery: &Recovery,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(End, ()), StoreError> {
         if self.lock(session, pool).await?.is_none() {
             return Err(rules::missing_pool(pool));
         }
@@ -127,28 +135,29 @@ impl<D: Database> SqlStore<D> {
             .first()
             .ok_or_else(|| rules::missing_instance(&recovery.instance))?;
         match rows.recoveries.first() {
-            Some(earlier) if rules::same_recovery(earlier, recovery) => Ok(()),
+            Some(earlier) if rules::same_recovery(earlier, recovery) => Ok((End::Rollback, ())),
             Some(_) => Err(rules::conflict(&recovery.instance, rules::OTHER_RECOVERY)),
             None => {
                 rules::may_recover(recovery, row, rows.serving, min_serving)?;
-                writes::insert_recovery(session, recovery).await
+                writes::insert_recovery(session, recovery).await?;
+                Ok((End::Commit, ()))
             }
         }
     }
 }
 
-/// Ends a transaction: what it did stands only if it succeeded.
-async fn settle<T>(session: Box<dyn Session>, done: Result<T, StoreError>) -> Result<T, StoreError> {
-    match done {
-        Ok(value) => session.end(End::Commit).await.map(|()| value),
-        Err(refusal) => {
-            // Whether or not the rollback is answered, an unfinished transaction never stands.
-            if let Err(error) = session.end(End::Rollback).await {
-                tracing::debug!(%error, "a refused transaction was dropped");
-            }
-            Err(refusal)
-        }
+/// Ends a transaction: what it did stands only if it succeeded, and changed something.
+async fn settle<T>(session: Box<dyn Session>, done: Result<(End, T), StoreError>) -> Result<T, StoreError> {
+    let result = match done {
+        Ok((End::Commit, value)) => return session.end(End::Commit).await.map(|()| value),
+        Ok((End::Rollback, value)) => Ok(value),
+        Err(refusal) => Err(refusal),
+    };
+    // Whether or not the rollback is answered, an unfinished transaction never stands.
+    if let Err(error) = session.end(End::Rollback).await {
+        tracing::debug!(%error, "a transaction that leaves nothing was dropped");
     }
+    result
 }
 
 /// Bounds a call by [`DEADLINE`].
@@ -190,6 +199,11 @@ impl<D: Database> Store for SqlStore<D> {
             .into_iter()
             .map(|p| p.identity)
             .collect())
+    }
+
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
+        let found = within(self.database.fetch(self.database.reads().marks, Vec::new())).await?;
+        Ok(rows::collect(&found)?.marks)
     }
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {

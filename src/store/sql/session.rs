@@ -61,7 +61,7 @@ impl Arg {
 pub enum End {
     /// Everything stands.
     Commit,
-    /// Nothing stands.
+    /// Nothing stands, because it was refused or because there was nothing to change.
     Rollback,
 }
 
@@ -103,10 +103,13 @@ pub trait Database: Send + Sync + 'static {
 /// Reads, in one database's dialect: they build documents and lock rows, which no standard covers.
 #[derive(Debug)]
 pub struct Reads {
-    /// `$1` pool: part `fence`, its row locked until the transaction ends.
+    /// `$1` pool: part `fence`, its row locked until the transaction ends and its revision raised: a
+    /// transaction that turns out to change nothing is rolled back, so the raise costs no statement.
     pub fence: &'static str,
     /// All pools: part `pool`.
     pub pools: &'static str,
+    /// All pools: part `mark`.
+    pub marks: &'static str,
     /// `$1` pool: parts `pool`, `failure`, `instance`, `node`, `step`, `recovery`.
     pub load: &'static str,
     /// `$1` instance: parts `instance`, `node`.

@@ -6,7 +6,7 @@ use crate::store::sql::session::Reads;
 macro_rules! pool {
     () => {
         "json_object('id', p.id, 'namespace', p.namespace, 'routing_group', p.routing_group, 'epoch', p.epoch,
-            'owner', p.owner, 'resource', p.resource, 'generation', p.generation, 'desired', p.desired, 'mode', p.mode)"
+            'owner', p.owner, 'revision', p.revision, 'resource', p.resource, 'generation', p.generation, 'desired', p.desired, 'mode', p.mode)"
     };
 }
 
@@ -47,16 +47,18 @@ macro_rules! recovery {
 /// See [`Reads`] for what each takes and answers. The fence needs no row lock: a transaction that may write
 /// holds the only write lock of the file from its first statement on.
 pub const READS: Reads = Reads {
-    fence: concat!(
-        "SELECT 'fence' AS part, ",
-        pool!(),
-        " AS document FROM pools p WHERE p.id = $1"
-    ),
+    fence: "UPDATE pools SET revision = revision + 1 WHERE id = $1
+        RETURNING 'fence' AS part,
+            json_object('epoch', epoch, 'owner', owner, 'namespace', namespace, 'routing_group', routing_group,
+                'resource', resource, 'generation', generation) AS document",
     pools: concat!(
         "SELECT 'pool' AS part, ",
         pool!(),
         " AS document FROM pools p ORDER BY p.id"
     ),
+    marks: "SELECT 'mark' AS part,
+            json_object('id', p.id, 'epoch', p.epoch, 'owner', p.owner, 'revision', p.revision) AS document
+        FROM pools p",
     load: concat!(
         "WITH live AS (
             SELECT i.* FROM instances i WHERE i.pool_id = $1 AND i.phase NOT IN ('RETIRED', 'FAILURE_RETIRED'))

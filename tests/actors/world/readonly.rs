@@ -1,5 +1,6 @@
 //! A store that misbehaves on demand, in front of the real one in memory.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,7 @@ use trino_pool_operator::pool::ids::{Epoch, InstanceId, NodeUid, OwnerId, PoolId
 use trino_pool_operator::pool::instance::InstanceRow;
 use trino_pool_operator::store::memory::MemoryStore;
 use trino_pool_operator::store::port::{
-    Authority, Committed, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
+    Authority, Committed, Mark, NodeHold, PoolIdentity, PoolSnapshot, Recovery, Store, StoreError, Write,
 };
 
 use super::World;
@@ -92,6 +93,10 @@ impl Store for ReadOnlyStore {
 
     async fn pools(&self) -> Result<Vec<PoolIdentity>, StoreError> {
         self.inner.pools().await
+    }
+
+    async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
+        self.inner.marks().await
     }
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {
