@@ -22,6 +22,7 @@ use crate::pool::instance::InstanceRow;
 use crate::pool::lifecycle::Needs;
 use crate::pool::observation::{Fault, Observation};
 use crate::pool::orphans::Members;
+use crate::pool::plan::Urgency;
 use crate::pool::step::{Effect, EffectOutcome};
 
 /// Which round, under which authority, and which of the requests of that pool.
@@ -91,8 +92,8 @@ pub struct PoolReport {
     pub status: PoolStatus,
     /// A planned replacement is under way; `None` before its rows were read, which says nothing new.
     pub replacing: Option<bool>,
-    /// The plan waits for the process-wide replacement budget.
-    pub wants_to_replace: bool,
+    /// How urgent the replacement is for which the plan waits for the process-wide budget, if it does.
+    pub wants_to_replace: Option<Urgency>,
     /// The resource is gone and no instance is left: the actor may be stopped.
     pub finished: bool,
 }

@@ -97,7 +97,8 @@ pub struct Settings {
     pub restart_backoff: Duration,
     /// Longest such pause.
     pub restart_backoff_max: Duration,
-    /// How many pools may have a planned replacement under way at once; `None`: all of them.
+    /// How many pools may have a planned replacement under way at once, at least 1; `None`: a quarter of them, and at
+    /// least four.
     pub replacement_budget: Option<usize>,
     /// How long a graceful stop waits for effects in flight.
     pub stop_grace: Duration,

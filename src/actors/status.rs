@@ -30,10 +30,23 @@ pub struct ProcessStatus {
     pub pools_fault: Option<Fault>,
     /// TrinoPools that are present and unreadable.
     pub undecodable_pools: Vec<String>,
+    /// The cluster-wide replacement budget, as of the last tick.
+    pub replacements: Places,
     /// Every pool, by id.
     pub pools: BTreeMap<PoolId, PoolStatus>,
     /// How often what happened.
     pub counts: Counts,
+}
+
+/// The places of the cluster-wide replacement budget: each is one pool's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// How many there are.
+    pub allowed: usize,
+    /// Pools that replace now.
+    pub held: usize,
+    /// Pools that would replace something, and wait for a place.
+    pub waiting: usize,
 }
 
 /// Things that are counted, since the process started.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::actors::inventory::InventoryAge;
-use crate::actors::status::{PoolStatus, ProcessStatus, Switch};
+use crate::actors::status::{Places, PoolStatus, ProcessStatus, Switch};
 use crate::pool::desired::PoolMode;
 use crate::pool::phase::Phase;
 use crate::telemetry::counters::{COUNTERS, Labels};
@@ -77,12 +77,38 @@ fn process_gauges(registry: &mut Registry, status: &ProcessStatus) {
         "1 while this process leads",
         i64::from(status.leader),
     );
+    if status.leader {
+        places_gauges(registry, status.replacements);
+    }
     gauge(
         registry,
         "trino_pool_undecodable_pools",
         "TrinoPools present and unreadable",
         count(status.undecodable_pools.len()),
     );
+}
+
+/// The replacement budget is the leader's to give; what another process knows of it is nothing.
+fn places_gauges(registry: &mut Registry, places: Places) {
+    for (name, help, number) in [
+        (
+            "trino_pool_replacement_places",
+            "Pools that may have a planned replacement under way at once",
+            places.allowed,
+        ),
+        (
+            "trino_pool_replacement_places_held",
+            "Pools that have one under way",
+            places.held,
+        ),
+        (
+            "trino_pool_replacement_places_awaited",
+            "Pools that wait for a place",
+            places.waiting,
+        ),
+    ] {
+        gauge(registry, name, help, count(number));
+    }
 }
 
 /// One gauge without labels.
@@ -276,6 +302,29 @@ mod tests {
         for line in ["trino_pool_nodeclaims_age_seconds 90", "trino_pool_nodeclaims 7"] {
             assert!(page_of(&old).contains(line), "{line}");
         }
+    }
+
+    #[test]
+    fn the_replacement_budget_stands_on_the_page_of_the_leader_alone() {
+        let mut status = ProcessStatus {
+            leader: true,
+            replacements: Places {
+                allowed: 4,
+                held: 3,
+                waiting: 9,
+            },
+            ..ProcessStatus::default()
+        };
+        let page_of = |status: &ProcessStatus| page(status, Timestamp::UNIX_EPOCH).unwrap();
+        for line in [
+            "trino_pool_replacement_places 4",
+            "trino_pool_replacement_places_held 3",
+            "trino_pool_replacement_places_awaited 9",
+        ] {
+            assert!(page_of(&status).lines().any(|told| told == line), "{line}");
+        }
+        status.leader = false;
+        assert!(!page_of(&status).contains("replacement_places"));
     }
 
     #[test]

@@ -104,6 +104,11 @@ pub struct RunArgs {
     /// Handle nodes that are drifted or being deleted, in pools that enable it. Off by default.
     #[arg(long, env = "TPO_NODE_REPLACEMENT")]
     pub node_replacement: bool,
+    /// How many pools may have a planned replacement under way at once, at least 1. The most urgent go first: a
+    /// known forced end, then nodes being deleted, then drifted ones, then releases. Default: a quarter of the pools,
+    /// and at least 4.
+    #[arg(long, env = "TPO_REPLACEMENT_BUDGET", value_name = "N", value_parser = budget)]
+    pub replacement_budget: Option<usize>,
     /// Run without a Lease. Safe only while nothing else runs against the same store.
     #[arg(long)]
     pub no_leader_election: bool,
@@ -253,6 +258,14 @@ fn jobs(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(jobs @ 1..=32) => Ok(jobs),
         Ok(_) | Err(_) => Err("it must be a number from 1 to 32".to_owned()),
+    }
+}
+
+fn budget(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(places) if places >= 1 => Ok(places),
+        Ok(_) => Err("it must be at least 1: with 0 no pool would ever replace an instance".to_owned()),
+        Err(_) => Err("it must be a whole number, at least 1".to_owned()),
     }
 }
 

@@ -12,6 +12,7 @@ mod hints;
 mod inventory;
 mod leadership;
 mod messages;
+mod places;
 mod pools;
 mod recovery;
 mod replacement;

@@ -141,6 +141,26 @@ fn a_missing_or_short_token_is_named_with_its_file() {
 }
 
 #[test]
+fn a_replacement_budget_of_nothing_is_refused_and_the_default_is_in_the_help() {
+    let folder = TempDir::new().unwrap();
+    for (budget, why) in [
+        ("0", "at least 1"),
+        ("-1", "whole number"),
+        ("few", "whole number"),
+    ] {
+        let option = format!("--replacement-budget={budget}");
+        let said = run(folder.path(), TOKEN, &[&POSTGRES[..], &[&option]].concat());
+        let line = said.refused();
+        assert!(
+            line.contains("--replacement-budget") && line.contains(why),
+            "{line}"
+        );
+    }
+    let help = say(["run", "--help"]).out;
+    assert!(help.contains("Default: a quarter of the pools"), "{help}");
+}
+
+#[test]
 fn sqlite_refuses_leader_election() {
     let folder = TempDir::new().unwrap();
     let said = run(folder.path(), TOKEN, &["--store", "sqlite:x.db"]);

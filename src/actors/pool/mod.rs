@@ -42,7 +42,7 @@ use super::status::{Counts, PlanStatus, Probes};
 use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode, Timings};
 use crate::pool::ids::{Digest, Epoch, InstanceId, OwnerId, PoolId, StoreId, TickId};
 use crate::pool::observation::Fault;
-use crate::pool::plan::Plan;
+use crate::pool::plan::{Plan, Urgency};
 use crate::store::port::{Authority, PoolIdentity, PoolRow, Recovery};
 
 /// The actor.
@@ -94,7 +94,8 @@ pub struct Brain {
     plan: PlanStatus,
     /// The plan of the last round, if one was made.
     last_plan: Option<Plan>,
-    plan_waits_for_budget: bool,
+    /// How urgent the replacement is for which the plan waits for the process-wide budget, if it does.
+    wish: Option<Urgency>,
     faults: BTreeMap<&'static str, Fault>,
     store_fault: Option<StoreFault>,
     /// A commit's outcome is unknown: nothing is decided until the rows were read again.
@@ -218,7 +219,7 @@ impl Brain {
             snapshot: None,
             plan: PlanStatus::default(),
             last_plan: None,
-            plan_waits_for_budget: false,
+            wish: None,
             faults: BTreeMap::new(),
             store_fault: None,
             must_reload: false,

@@ -13,7 +13,7 @@ use crate::pool::lifecycle;
 use crate::pool::outdated::{Outdated, blueprint_digest, outdated};
 use crate::pool::plan::{
     Action, EvidenceView, InstanceView, Plan, PlanInput, PlanReason, PlanTimings, ReplacementBudget,
-    holds_a_place, plan, waits_for_a_place,
+    holds_a_place, plan, wish,
 };
 use crate::pool::status::standstill;
 use crate::pool::step::Effect;
@@ -36,7 +36,7 @@ impl Brain {
         {
             let plan = plan(&input);
             tracing::debug!(pool = %self.pool, reason = %plan.reason, "plan");
-            self.plan_waits_for_budget = waits_for_a_place(&plan);
+            self.wish = wish(&plan);
             self.plan = PlanStatus {
                 label: plan.reason.label().to_owned(),
                 detail: plan.reason.to_string(),

@@ -49,7 +49,7 @@ impl Brain {
             pool: self.pool.clone(),
             status,
             replacing: self.row.is_some().then(|| self.is_replacing(&views)),
-            wants_to_replace: self.plan_waits_for_budget,
+            wants_to_replace: self.wish,
             finished: self.finished,
         };
         let _ = self

@@ -131,7 +131,7 @@ impl Brain {
         let Some(order) = self.order.clone() else { return };
         self.coalesced = false;
         // A wish is a plan's, and this round may make none.
-        self.plan_waits_for_budget = false;
+        self.wish = None;
         self.try_store_again().await;
         let loaded = self.load().await;
         if self.ended || self.row.is_none() {

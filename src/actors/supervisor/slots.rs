@@ -9,11 +9,12 @@ use ractor::{Actor, ActorId, ActorRef};
 
 use super::super::messages::{PoolMsg, PoolReport, PoolsRead, ResourceReading, SupervisorMsg, TickOrder};
 use super::super::pool::{PoolActor, PoolArguments};
-use super::super::status::{Counts, PoolStatus, Probes};
+use super::super::status::{Counts, Places, PoolStatus, Probes};
 use super::{State, undecodable};
 use crate::cluster::facts::{Listing, PoolResource};
 use crate::pool::ids::{OwnerId, PoolId};
 use crate::pool::names;
+use crate::pool::plan::{Standing, Urgency, default_places, permitted};
 use crate::telemetry::counters::{COUNTERS, bump};
 use crate::telemetry::events::ActorRestarted;
 
@@ -55,9 +56,9 @@ pub(super) struct Slot {
     last_reason: String,
     start_at: Duration,
     replacing: bool,
-    wants_to_replace: bool,
-    /// The last tick carried the permission to replace.
-    permitted: bool,
+    wants_to_replace: Option<Urgency>,
+    /// A tick carried the permission to replace, and what was made of it was not reported yet.
+    promised: bool,
     finished: bool,
     /// What earlier actors of this slot counted.
     counted: Counts,
@@ -80,6 +81,14 @@ impl Slot {
         self.actor.is_some()
     }
 
+    fn standing(&self) -> Standing {
+        match self.wants_to_replace {
+            _ if self.replacing || self.promised => Standing::Holds,
+            Some(urgency) => Standing::Waits(urgency),
+            None => Standing::Rests,
+        }
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.actor.is_some() && !self.quiet
     }
@@ -89,6 +98,7 @@ impl Slot {
         self.status = report.status;
         self.replacing = report.replacing.unwrap_or(self.replacing);
         self.wants_to_replace = report.wants_to_replace;
+        self.promised = false;
         self.finished = report.finished;
         // A round that came to its end: the actor works again.
         self.failures_in_row = 0;
@@ -147,10 +157,12 @@ impl State {
                 may_replace: may_replace.contains(&pool),
             };
             if let Some(slot) = self.slots.get_mut(&pool) {
-                slot.permitted = order.may_replace;
+                // Nothing is promised to whom nobody is told: it could never report.
+                slot.promised = order.may_replace && slot.is_running();
                 slot.tell(PoolMsg::Tick(Box::new(order)));
             }
         }
+        let replacements = self.places();
         let undecodable: Vec<String> = listing
             .iter()
             .flat_map(|listing| &listing.undecodable)
@@ -160,6 +172,7 @@ impl State {
             status.tick = read.tick;
             status.pools_fault = fault;
             status.undecodable_pools = undecodable;
+            status.replacements = replacements;
         });
     }
 
@@ -231,10 +244,11 @@ impl State {
         slot.status.counts = Counts::default();
         slot.restarts = slot.restarts.saturating_add(1);
         slot.failures_in_row = slot.failures_in_row.saturating_add(1);
-        slot.wants_to_replace = false;
+        slot.wants_to_replace = None;
         // Its successor goes on with what was under way. One that dies again before it can say so gives the place back:
         // other pools must not wait for it (L6).
-        slot.replacing &= slot.failures_in_row == 1;
+        let began = slot.replacing || std::mem::take(&mut slot.promised);
+        slot.replacing = began && slot.failures_in_row == 1;
         ending.detail().clone_into(&mut slot.last_reason);
         slot.start_at = match ending {
             // Whoever holds authority now gets a whole lease duration to show that it leads.
@@ -281,32 +295,32 @@ impl State {
         });
     }
 
-    /// Which pools may start a planned replacement: those that replace already, then those that wait
-    /// for it, then the rest, up to the budget.
-    fn replacement_permits(&self) -> BTreeSet<PoolId> {
-        let limit = self
-            .settings
+    /// How many pools may replace at once.
+    fn budget(&self) -> usize {
+        self.settings
             .replacement_budget
-            .unwrap_or_else(|| (self.slots.len() / 4).max(4));
-        let rank = |slot: &Slot| match (slot.replacing, slot.wants_to_replace) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
-        };
-        let mut ranked: Vec<(u8, &PoolId)> = self.slots.iter().map(|(id, slot)| (rank(slot), id)).collect();
-        ranked.sort();
-        ranked
-            .into_iter()
-            .enumerate()
-            // A replacement under way is never taken back: it holds a surge instance already.
-            .filter(|(place, (rank, _))| *rank == 0 || *place < limit)
-            .map(|(_, (_, id))| id.clone())
-            .collect()
+            .unwrap_or_else(|| default_places(self.slots.len()))
+    }
+
+    /// Which pools may start a planned replacement.
+    fn replacement_permits(&self) -> BTreeSet<PoolId> {
+        let standings = self.slots.iter().map(|(id, slot)| (id, slot.standing()));
+        permitted(self.budget(), standings)
+    }
+
+    /// The places of the budget, for the status.
+    fn places(&self) -> Places {
+        let waits = |slot: &&Slot| slot.wants_to_replace.is_some() && !slot.replacing;
+        Places {
+            allowed: self.budget(),
+            held: self.slots.values().filter(|slot| slot.replacing).count(),
+            waiting: self.slots.values().filter(waits).count(),
+        }
     }
 
     /// Pools that wait for the budget and would get it at their next tick.
     pub(super) fn newly_permitted(&self) -> Vec<PoolId> {
-        let waits = |slot: &Slot| slot.wants_to_replace && !slot.replacing && !slot.permitted;
+        let waits = |slot: &Slot| matches!(slot.standing(), Standing::Waits(_));
         if !self.slots.values().any(waits) {
             return Vec::new();
         }

@@ -68,6 +68,7 @@ fn settings(args: &RunArgs) -> Result<Settings, CliError> {
     dns_name("--lease-name", &args.lease_name)?;
     Ok(Settings {
         node_replacement: args.node_replacement,
+        replacement_budget: args.replacement_budget,
         lease: LeaseSettings {
             elect: !args.no_leader_election,
             namespace: Namespace::new(args.lease_namespace.clone()),
@@ -182,6 +183,13 @@ mod tests {
         assert!(checked.settings.lease.elect);
         assert!(!checked.settings.node_replacement);
         assert!(checked_identity(&checked.settings.owner).is_ok());
+        assert_eq!(checked.settings.replacement_budget, None);
+    }
+
+    #[test]
+    fn the_replacement_budget_is_what_was_said() {
+        let settings = checked(&["--replacement-budget", "7"]).unwrap().settings;
+        assert_eq!(settings.replacement_budget, Some(7));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Whether a pool holds a place in the replacement budget of the whole cluster, and whether it waits for one.
+//! Whether a pool holds a place in the replacement budget of the whole cluster, and how urgently it waits for one.
 //!
-//! Told to the supervisor, which gives the places out; the plan itself only learns how many are left.
+//! Told to the supervisor, which gives the places out (`places`); the plan itself only learns how many are left.
 
 use jiff::Timestamp;
 
 use super::census::{count, is_stuck, written_off};
-use super::{Finding, InstanceView, Plan, PlanReason, PlanTimings};
+use super::{Finding, InstanceView, Plan, PlanReason, PlanTimings, Urgency};
 use crate::pool::phase::Phase;
 
 /// Whether a planned replacement is under way: a member departs, or more than are desired hold a slot of which
@@ -47,11 +47,13 @@ pub fn holds_a_place(
     acts && !live.iter().any(|view| stuck(view)) && count(serving.count()) > desired
 }
 
-/// Whether a pool would replace something if it had a place, whatever else it waits for.
+/// How urgent the replacement is that a pool would start if it had a place, whatever else it waits for; `None` when
+/// a place would change nothing.
 #[must_use]
-pub fn waits_for_a_place(plan: &Plan) -> bool {
-    plan.report.iter().any(|line| match &line.finding {
-        Finding::Waits(PlanReason::ClusterBudgetSpent { .. }) => true,
-        Finding::Waits(_) | Finding::Idle | Finding::Acts(_) => false,
-    })
+pub fn wish(plan: &Plan) -> Option<Urgency> {
+    let wishes = plan.report.iter().filter_map(|line| match &line.finding {
+        Finding::Waits(PlanReason::ClusterBudgetSpent { urgency, .. }) => Some(*urgency),
+        Finding::Waits(_) | Finding::Idle | Finding::Acts(_) => None,
+    });
+    wishes.min()
 }

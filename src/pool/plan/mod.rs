@@ -18,21 +18,25 @@ mod budget;
 mod capacity;
 mod census;
 mod emptying;
+mod places;
 mod reason;
 mod repair;
 mod replacement;
 mod scale_in;
 #[cfg(test)]
 mod tests;
+mod urgency;
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use self::budget::{holds_a_place, waits_for_a_place};
+pub use self::budget::{holds_a_place, wish};
 use self::census::Census;
+pub use self::places::{Standing, default_places, permitted};
 pub use self::reason::{Cause, Held, PlanReason};
+pub use self::urgency::Urgency;
 use super::desired::{DesiredPool, PoolMode, Timings};
 use super::evidence::Disruption;
 use super::floor::serves;

@@ -5,6 +5,7 @@ mod text;
 use std::fmt;
 use std::time::Duration;
 
+use super::urgency::Urgency;
 use crate::pool::backoff::Hold;
 use crate::pool::desired::{FreezeReason, PoolMode};
 use crate::pool::evidence::Disruption;
@@ -182,6 +183,8 @@ pub enum PlanReason {
     ClusterBudgetSpent {
         /// Which would be replaced.
         instance: InstanceId,
+        /// How urgently.
+        urgency: Urgency,
     },
     /// Waits for a change of the spec: `maxSurge` 0 leaves no room for a replacement.
     SurgeZero {

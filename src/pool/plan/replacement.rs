@@ -1,21 +1,15 @@
 //! Instances under evidence, and outdated ones, are replaced: surge first, drain when it is safe.
 //!
-//! Order: a node being deleted outranks a drifted one outranks a release or configuration change; within
-//! one urgency the earliest known deadline, then what is at risk, then the oldest evidence, then the
-//! oldest instance. An instance under evidence is drained only while more than desired serve without it
+//! Order: by urgency (`urgency`), then the oldest instance. An instance under evidence is drained only while more than desired serve without it
 //! being missed (S5), on the surge budget, never on the repair budget. An ordinary drain keeps the floor
 //! (S6). An instance that must wait never blocks one behind it that need not, except that an ordinary
 //! drain does not eat the replacement that is on its way for an instance under evidence.
 
-use std::cmp::Ordering;
-
-use jiff::Timestamp;
-
 use super::capacity::awaits;
 use super::census::{Census, by_age, count, is_serving, since};
 use super::reason::{Cause, PlanReason};
+use super::urgency::Urgency;
 use super::{Action, EvidenceView, InstanceView, PlanInput, ReplacementBudget, Verdict};
-use crate::pool::evidence::Disruption;
 use crate::pool::floor;
 use crate::pool::outdated::Outdated;
 
@@ -23,8 +17,7 @@ use crate::pool::outdated::Outdated;
 struct Item<'a> {
     view: &'a InstanceView,
     cause: Cause,
-    observed_at: Timestamp,
-    deadline: Option<Timestamp>,
+    urgency: Urgency,
 }
 
 impl Item<'_> {
@@ -176,6 +169,7 @@ fn surge(input: &PlanInput, census: &Census<'_>, item: &Item<'_>) -> Option<Plan
     match input.budget {
         ReplacementBudget::Left(0) => Some(PlanReason::ClusterBudgetSpent {
             instance: instance.clone(),
+            urgency: item.urgency,
         }),
         ReplacementBudget::Unlimited | ReplacementBudget::Left(_) => None,
     }
@@ -190,14 +184,17 @@ fn queue<'a>(census: &Census<'a>) -> Vec<Item<'a>> {
         .filter(|view| is_serving(view))
         .filter_map(item)
         .collect();
-    queue.sort_by(urgency);
+    queue.sort_by(|left, right| {
+        let urgency = left.urgency.cmp(&right.urgency);
+        urgency.then_with(|| by_age(left.view, right.view))
+    });
     queue
 }
 
 /// What is to be replaced about a serving instance. Unreadable records block it: evidence that cannot be
 /// read may forbid what a rollout would do, and a blueprint that cannot be read cannot be compared.
 fn item(view: &InstanceView) -> Option<Item<'_>> {
-    let (cause, observed_at, deadline) = match view.evidence {
+    let (cause, since, deadline) = match view.evidence {
         EvidenceView::Some {
             urgency,
             observed_at,
@@ -214,8 +211,7 @@ fn item(view: &InstanceView) -> Option<Item<'_>> {
     Some(Item {
         view,
         cause,
-        observed_at,
-        deadline,
+        urgency: Urgency::new(cause, deadline, view.at_risk, since),
     })
 }
 
@@ -231,22 +227,6 @@ fn unreadable(census: &Census<'_>) -> Vec<crate::pool::ids::InstanceId> {
         })
         .map(|view| view.id.clone())
         .collect()
-}
-
-fn urgency(left: &Item<'_>, right: &Item<'_>) -> Ordering {
-    let class = |item: &Item<'_>| match item.cause {
-        Cause::Node(Disruption::Deleting) => 0,
-        Cause::Node(Disruption::Drifted) => 1,
-        Cause::Release | Cause::Configuration | Cause::Edited => 2,
-    };
-    // `false` sorts first: a known deadline, then risk.
-    class(left)
-        .cmp(&class(right))
-        .then_with(|| left.deadline.is_none().cmp(&right.deadline.is_none()))
-        .then_with(|| left.deadline.cmp(&right.deadline))
-        .then_with(|| right.view.at_risk.cmp(&left.view.at_risk))
-        .then_with(|| left.observed_at.cmp(&right.observed_at))
-        .then_with(|| by_age(left.view, right.view))
 }
 
 /// How many serving instances wait to be replaced. What rests after an edit does not: it may go as a surplus.

@@ -130,7 +130,7 @@ impl fmt::Display for PlanReason {
                 hold.cause.as_str(),
                 hold.detail
             ),
-            Self::ClusterBudgetSpent { instance } => write!(
+            Self::ClusterBudgetSpent { instance, .. } => write!(
                 f,
                 "the replacement of {instance} waits: as many planned replacements as the cluster-wide budget \
                  allows are under way"

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::budget::{holds_a_place, waits_for_a_place};
+use super::super::budget::{holds_a_place, wish};
 use super::{ago, instance, noon, plan, pool, serving};
 use crate::pool::desired::Timings;
+use crate::pool::evidence::Disruption;
 use crate::pool::phase::Phase;
-use crate::pool::plan::{InstanceView, PlanReason, PlanTimings, ReplacementBudget};
+use crate::pool::plan::{Cause, InstanceView, PlanReason, PlanTimings, ReplacementBudget, Urgency};
 
 const STUCK_AFTER: Duration = Duration::from_mins(30);
 
@@ -144,7 +145,26 @@ fn a_wish_for_a_place_is_seen_behind_another_wait() {
         "{}",
         made.reason
     );
-    assert!(waits_for_a_place(&made), "{made:?}");
+    let drifted = Urgency::new(Cause::Node(Disruption::Drifted), None, false, ago(60));
+    assert_eq!(wish(&made), Some(drifted), "{made:?}");
     input.budget = ReplacementBudget::Unlimited;
-    assert!(!waits_for_a_place(&plan(&input)));
+    assert_eq!(wish(&plan(&input)), None);
+}
+
+#[test]
+fn a_wish_is_as_urgent_as_the_most_urgent_instance() {
+    let end = noon().saturating_add(Duration::from_mins(5)).unwrap();
+    let mut input = pool(
+        4,
+        3,
+        vec![
+            serving("a").old_release(),
+            serving("b").drifted(900),
+            serving("c").leaving(Disruption::Deleting, 10, Some(end)),
+            serving("d").leaving(Disruption::Deleting, 800, None),
+        ],
+    );
+    input.budget = ReplacementBudget::Left(0);
+    let forced = Urgency::new(Cause::Node(Disruption::Deleting), Some(end), false, ago(10));
+    assert_eq!(wish(&plan(&input)), Some(forced));
 }

@@ -5,9 +5,11 @@ mod convergence;
 mod drains;
 mod modes;
 mod order;
+mod places;
 mod properties;
 mod repairs;
 mod surges;
+mod urgency;
 
 use std::time::Duration;
 
