@@ -93,6 +93,8 @@ macro_rules! all_cluster_stories {
                 a_watch_goes_on_from_a_version_without_a_gap,
                 a_watch_that_ends_says_before_up_to_where_it_saw,
                 a02_a_watch_from_a_forgotten_version_is_told_so_in_the_stream,
+                a_streaming_list_sends_what_there_is_then_a_mark_then_changes,
+                options_of_a_watch_that_contradict_each_other_are_invalid,
             }
             hints {
                 every_kind_of_change_is_hinted_at,

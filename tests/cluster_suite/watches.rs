@@ -176,3 +176,77 @@ pub async fn a02_a_watch_from_a_forgotten_version_is_told_so_in_the_stream(
     );
     assert_eq!(line(&mut lines, driver).await, None);
 }
+
+pub async fn a_streaming_list_sends_what_there_is_then_a_mark_then_changes(
+    _: &dyn Cluster,
+    driver: &dyn ClusterDriver,
+) {
+    let space = namespace(driver).await;
+    let leases = leases(&space);
+    for (name, team) in [("a", "ours"), ("b", "theirs"), ("c", "ours")] {
+        create(driver, &leases, &lease(name, team)).await;
+    }
+    let from = now(driver, &leases).await;
+    let streaming = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let path = format!("{leases}?watch=true&{streaming}&allowWatchBookmarks=true&labelSelector=team%3Dours");
+    let mut lines = driver.watch(&path).await;
+    for expected in ["a", "c"] {
+        let (kind, seen) = event(&mut lines, driver).await;
+        assert_eq!((kind.as_str(), name(&seen)), ("ADDED", expected));
+    }
+    let (kind, mark) = event(&mut lines, driver).await;
+    assert_eq!(kind, "BOOKMARK");
+    assert_eq!(
+        mark["metadata"]["annotations"]["k8s.io/initial-events-end"],
+        "true"
+    );
+    assert_eq!(
+        (&mark["kind"], &mark["metadata"]["name"]),
+        (&json!("Lease"), &Value::Null)
+    );
+    let number = |version: &str| version.parse::<u64>().unwrap();
+    assert!(number(version(&mark)) >= number(&from));
+
+    merge(
+        driver,
+        &format!("{leases}/b"),
+        &json!({"metadata": {"labels": {"team": "ours"}}}),
+    )
+    .await;
+    let (kind, seen) = event(&mut lines, driver).await;
+    assert_eq!((kind.as_str(), name(&seen)), ("ADDED", "b"));
+    delete(driver, &format!("{leases}/a")).await;
+    let (kind, seen) = event(&mut lines, driver).await;
+    assert_eq!((kind.as_str(), name(&seen)), ("DELETED", "a"));
+}
+
+pub async fn options_of_a_watch_that_contradict_each_other_are_invalid(
+    _: &dyn Cluster,
+    driver: &dyn ClusterDriver,
+) {
+    let space = namespace(driver).await;
+    let leases = leases(&space);
+    for (options, field) in [
+        ("watch=true&sendInitialEvents=true", "resourceVersionMatch"),
+        (
+            "watch=true&resourceVersionMatch=NotOlderThan",
+            "resourceVersionMatch",
+        ),
+        ("sendInitialEvents=true", "sendInitialEvents"),
+        ("resourceVersionMatch=NotOlderThan", "resourceVersionMatch"),
+    ] {
+        let (code, status) = get(driver, &format!("{leases}?{options}")).await;
+        assert_eq!(
+            (code, status["reason"].as_str()),
+            (422, Some("Invalid")),
+            "{options} {status}"
+        );
+        assert_eq!(status["details"]["kind"], "ListOptions", "{options} {status}");
+        let cause = &status["details"]["causes"][0];
+        assert_eq!(
+            (cause["reason"].as_str(), cause["field"].as_str()),
+            (Some("FieldValueForbidden"), Some(field)),
+            "{options} {status}"
+        );
+    }
+}

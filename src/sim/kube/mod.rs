@@ -47,7 +47,7 @@ pub use self::api::route::Verb;
 pub use self::api::watch::WatchCursor;
 pub use self::api::{ACTOR_HEADER, resources_of};
 pub use self::faults::{AnswerDue, Fault, FaultId, FaultRule, NoAnswer};
-pub use self::request_log::{Destruction, Destructive, Made, RequestLog};
+pub use self::request_log::{Cost, Destruction, Destructive, Made, Recorded, RequestLog};
 pub use self::resource::{Kind, Resource};
 
 use self::api::read::Pages;
@@ -65,6 +65,8 @@ pub struct KubeOptions {
     pub watch_history: usize,
     /// Between two bookmarks of one watch.
     pub bookmark_interval: Duration,
+    /// A watch may ask for what there is first (the WatchList feature gate); an older server refuses that.
+    pub streaming_lists: bool,
     /// Pods a Karpenter node holds.
     pub pods_per_node: usize,
     /// CPU of a Karpenter node, thousandths.
@@ -92,6 +94,7 @@ impl Default for KubeOptions {
         Self {
             watch_history: 20_000,
             bookmark_interval: Duration::from_mins(1),
+            streaming_lists: true,
             pods_per_node: 4,
             node_cpu: 16_000,
             start_delay: Duration::from_secs(2),
@@ -211,6 +214,11 @@ impl KubeSim {
     #[must_use]
     pub const fn log(&self) -> &RequestLog {
         &self.log
+    }
+
+    /// Keeps every request from now on, or none any more; what was kept until now is returned.
+    pub fn record_requests(&mut self, on: bool) -> Vec<Recorded> {
+        self.log.record(on)
     }
 
     /// The newest revision: rises with every change of any object.

@@ -101,6 +101,11 @@ impl Store {
             .get(&(namespace.to_owned(), name.to_owned()))
     }
 
+    /// How many objects of a resource there are.
+    pub(crate) fn count(&self, resource: Resource) -> usize {
+        self.objects.get(&resource).map_or(0, BTreeMap::len)
+    }
+
     /// All objects of a resource, by namespace and name.
     pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = (&Place, &Arc<Value>)> {
         self.objects.get(&resource).into_iter().flatten()

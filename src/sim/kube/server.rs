@@ -9,10 +9,11 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::Stream;
-use http::{HeaderValue, Request, Response, header};
+use http::{Request, Response};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use super::api::streaming;
 use super::{AnswerDue, KubeSim, NoAnswer, WatchCursor};
 use crate::sim::http::whole;
 
@@ -82,13 +83,7 @@ impl<H: KubeHost> Face<H> {
             }
         };
         match answered {
-            Ok(cursor) => {
-                let mut response = Response::new(Body::from_stream(self.stream(cursor)));
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                response
-            }
+            Ok(cursor) => streaming(Body::from_stream(self.stream(cursor))),
             Err(response) => {
                 self.pulse.beat();
                 if response.extensions().get::<NoAnswer>().is_some() {

@@ -6,9 +6,12 @@
 pub mod route;
 
 mod discovery;
+mod form;
 mod json_patch;
+mod list_options;
 pub(crate) mod read;
 mod schema;
+mod seats;
 pub(crate) mod status;
 pub(crate) mod validate;
 pub(crate) mod watch;
@@ -19,14 +22,17 @@ use http::{Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::json;
 
+use self::form::{Form, Partial};
 use self::route::{Route, Subresource, Target, Verb};
 use self::status::{ApiError, answer};
 use self::watch::WatchCursor;
 use super::KubeSim;
-use super::faults::{self, Fault};
+use super::faults::{self, Fault, NoAnswer};
 use super::json as j;
 use super::objects::Deleted;
-use super::request_log::{Destruction, Destructive, Made};
+use super::request_log::{
+    Account, Cost, Destruction, Destructive, Made, bytes_of_request, bytes_of_response,
+};
 use super::resource::Resource;
 
 /// Header by which a client of the simulation says who it is; the User-Agent otherwise.
@@ -46,22 +52,59 @@ impl KubeSim {
             Err(error) => return error.response(),
         };
         let actor = actor(request);
-        self.log.count(&actor, target.verb, &target.label());
+        let account = self.log.count(&actor, target.verb, &target.label());
+        let seats = seats::estimate(&target, self.store.count(target.resource));
         let fault = self.faults.hit(&target);
-        if let Some(instead) = fault.as_ref().and_then(|fault| faults::instead(fault, &target)) {
-            self.note_destruction(&actor, &target, request.body(), instead.status(), now);
+        let response = self.answer(&actor, &target, fault, request, now);
+        self.account(&account, &target, seats, request, &response, now);
+        response
+    }
+
+    fn answer(
+        &mut self,
+        actor: &str,
+        target: &Target,
+        fault: Option<Fault>,
+        request: &Request<Bytes>,
+        now: Timestamp,
+    ) -> Response<Bytes> {
+        if let Some(instead) = fault.as_ref().and_then(|fault| faults::instead(fault, target)) {
+            self.note_destruction(actor, target, request.body(), instead.status(), now);
             return instead;
         }
         let response = self
-            .serve(&target, request, now)
+            .serve(target, request, now)
             .unwrap_or_else(|error| error.response());
-        self.note_destruction(&actor, &target, request.body(), response.status(), now);
-        self.note_creation(actor, &target, &response, now);
+        self.note_destruction(actor, target, request.body(), response.status(), now);
+        self.note_creation(actor, target, &response, now);
         match fault {
             Some(Fault::LoseAnswer) => faults::unanswered(response),
             Some(Fault::Late(delay)) => faults::late(response, now, delay),
             Some(_) | None => response,
         }
+    }
+
+    /// Writes down what a request and its answer came to. An answer that never arrives has no bytes.
+    fn account(
+        &mut self,
+        account: &Account,
+        target: &Target,
+        seats: u64,
+        request: &Request<Bytes>,
+        response: &Response<Bytes>,
+        now: Timestamp,
+    ) {
+        let cost = Cost {
+            requests: 1,
+            bytes_in: bytes_of_request(request, request.body().len()),
+            bytes_out: match response.extensions().get::<NoAnswer>() {
+                Some(NoAnswer) => 0,
+                None => bytes_of_response(response, response.body().len()),
+            },
+            seats,
+        };
+        let (name, code) = (target.name.as_deref(), response.status().as_u16());
+        self.log.answered(account, name, cost, code, now);
     }
 
     /// Opens a watch, or says why not. `None` when the request is no watch at all.
@@ -76,27 +119,53 @@ impl KubeSim {
         if target.verb != Verb::Watch {
             return None;
         }
-        self.log.count(&actor(request), target.verb, &target.label());
-        if let Some(fault) = self.faults.hit(&target)
+        let account = self.log.count(&actor(request), target.verb, &target.label());
+        let seats = seats::estimate(&target, self.store.count(target.resource));
+        let opened = self.try_open(&target, account.clone(), now);
+        let head = match &opened {
+            Ok(_) => streaming(Bytes::new()),
+            Err(refused) => refused.clone(),
+        };
+        self.account(&account, &target, seats, request, &head, now);
+        Some(opened)
+    }
+
+    fn try_open(
+        &mut self,
+        target: &Target,
+        account: Account,
+        now: Timestamp,
+    ) -> Result<WatchCursor, Response<Bytes>> {
+        if let Some(fault) = self.faults.hit(target)
             && !matches!(fault, Fault::Late(_))
         {
             let lost = || faults::unanswered(Response::new(Bytes::new()));
-            return Some(Err(faults::instead(&fault, &target).unwrap_or_else(lost)));
+            return Err(faults::instead(&fault, target).unwrap_or_else(lost));
         }
         if self.unserved.contains(&target.resource) {
-            return Some(Err(ApiError::NotServed.response()));
+            return Err(ApiError::NotServed.response());
         }
-        let interval = self.options.bookmark_interval;
-        let cursor = WatchCursor::open(&self.store, target, now, interval, self.watch_generation);
-        Some(cursor.map_err(|error| error.response()))
+        let generation = self.watch_generation;
+        let cursor = WatchCursor::open(&self.store, target.clone(), now, &self.options, generation);
+        let mut cursor = cursor.map_err(|error| error.response())?;
+        cursor.account = Some(account);
+        Ok(cursor)
     }
 
     /// Lines a watch is owed now; look at [`WatchCursor::ended`] afterwards.
-    pub fn poll_watch(&self, cursor: &mut WatchCursor, now: Timestamp) -> Vec<Bytes> {
+    pub fn poll_watch(&mut self, cursor: &mut WatchCursor, now: Timestamp) -> Vec<Bytes> {
         if cursor.generation != self.watch_generation {
             cursor.cut();
         }
-        cursor.poll(&self.store, now, self.options.bookmark_interval)
+        let lines = cursor.poll(&self.store, now, self.options.bookmark_interval);
+        if !lines.is_empty()
+            && let Some(account) = &cursor.account
+        {
+            let bytes: usize = lines.iter().map(Bytes::len).sum();
+            self.log
+                .streamed(account, u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
+        lines
     }
 
     fn serve(
@@ -117,23 +186,23 @@ impl KubeSim {
         match target.verb {
             Verb::Get => {
                 let store = self.stale.as_ref().unwrap_or(&self.store);
-                Ok(answer(StatusCode::OK, &*read::get(store, target)?))
+                target.form.fits(Verb::Get, target.resource.kind().kind)?;
+                let object = read::get(store, target)?;
+                Ok(match target.form {
+                    Form::Metadata => answer(StatusCode::OK, &json!(Partial::of(&object))),
+                    Form::Whole | Form::MetadataList => answer(StatusCode::OK, &object),
+                })
             }
             Verb::List => {
                 let store = self.stale.as_ref().unwrap_or(&self.store);
                 self.pages.list(store, target)
             }
             Verb::Watch => {
-                let interval = self.options.bookmark_interval;
+                let generation = self.watch_generation;
                 let mut cursor =
-                    WatchCursor::open(&self.store, target.clone(), now, interval, self.watch_generation)?;
-                let lines = cursor.poll(&self.store, now, interval);
-                let mut response = Response::new(Bytes::from(lines.concat()));
-                response.headers_mut().insert(
-                    header::CONTENT_TYPE,
-                    http::HeaderValue::from_static("application/json"),
-                );
-                Ok(response)
+                    WatchCursor::open(&self.store, target.clone(), now, &self.options, generation)?;
+                let lines = cursor.poll(&self.store, now, self.options.bookmark_interval);
+                Ok(streaming(Bytes::from(lines.concat())))
             }
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
                 self.serve_write(target, request, now)
@@ -194,7 +263,7 @@ impl KubeSim {
         ))
     }
 
-    fn note_creation(&mut self, actor: String, target: &Target, response: &Response<Bytes>, now: Timestamp) {
+    fn note_creation(&mut self, actor: &str, target: &Target, response: &Response<Bytes>, now: Timestamp) {
         let workload = matches!(
             target.resource,
             Resource::Deployments | Resource::Services | Resource::ConfigMaps
@@ -205,7 +274,7 @@ impl KubeSim {
         let object = serde_json::from_slice::<serde_json::Value>(response.body());
         self.log.made(Made {
             at: now,
-            actor,
+            actor: actor.to_owned(),
             resource: target.resource,
             name: object
                 .map(|object| j::name(&object).to_owned())
@@ -240,6 +309,16 @@ impl KubeSim {
             requested: true,
         });
     }
+}
+
+/// The answer to a watch.
+pub(crate) fn streaming<B>(body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
+    response
 }
 
 fn actor<B>(request: &Request<B>) -> String {

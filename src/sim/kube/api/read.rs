@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::super::json as j;
 use super::super::objects::Store;
-use super::super::resource::Resource;
 use super::super::selector::Selector;
-use super::route::Target;
+use super::form::{Form, Partial};
+use super::list_options;
+use super::route::{Target, Verb};
 use super::status::ApiError;
 
 /// Listings whose later pages can still be read.
@@ -92,6 +93,8 @@ impl Pages {
 
     /// One page of a listing.
     pub(crate) fn list(&mut self, store: &Store, target: &Target) -> Result<Response<Bytes>, ApiError> {
+        list_options::of_list(&target.query)?;
+        target.form.fits(Verb::List, target.resource.kind().kind)?;
         let selector = target.query.selector()?;
         // resourceVersion=0 is served from the watch cache, which ignores the limit.
         let limit = match target.query.get("resourceVersion") {
@@ -148,7 +151,7 @@ impl Pages {
                 metadata["remainingItemCount"] = json!(remaining);
             }
         }
-        Ok(render(target.resource, &metadata, page))
+        Ok(render(target, &metadata, page))
     }
 
     fn keep(&mut self, revision: u64, objects: &[Arc<Value>]) -> u64 {
@@ -222,10 +225,18 @@ struct ListBody<'a, T> {
     items: Vec<T>,
 }
 
-fn render(resource: Resource, metadata: &Value, page: &[Arc<Value>]) -> Response<Bytes> {
-    let kind = resource.kind();
+fn render(target: &Target, metadata: &Value, page: &[Arc<Value>]) -> Response<Bytes> {
+    let kind = target.resource.kind();
     let (list, api_version) = (format!("{}List", kind.kind), kind.api_version());
-    let body = if kind.custom {
+    let body = if target.form == Form::MetadataList {
+        let (list, api_version) = Partial::list();
+        serde_json::to_vec(&ListBody {
+            kind: list.to_owned(),
+            api_version: api_version.to_owned(),
+            metadata,
+            items: page.iter().map(|item| Partial::of(item)).collect(),
+        })
+    } else if kind.custom {
         serde_json::to_vec(&ListBody {
             kind: list,
             api_version,

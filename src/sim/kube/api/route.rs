@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use http::{Method, Request};
+use http::{Method, Request, header};
 
 use super::super::resource::Resource;
 use super::super::selector::Selector;
+use super::form::Form;
 use super::status::ApiError;
 
 /// What is done to a resource. Spelled as in the request log.
@@ -69,6 +70,8 @@ pub(crate) struct Target {
     pub name: Option<String>,
     pub subresource: Option<Subresource>,
     pub query: Query,
+    /// The form in which the client wants objects.
+    pub form: Form,
 }
 
 impl Target {
@@ -112,6 +115,11 @@ impl Query {
 
     pub(crate) fn get(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
+    }
+
+    /// Whether the parameter is said at all.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
     }
 
     pub(crate) fn is_on(&self, key: &str) -> bool {
@@ -217,6 +225,13 @@ pub(crate) fn route<B>(request: &Request<B>) -> Result<Route, ApiError> {
         name: name.map(str::to_owned),
         subresource,
         query,
+        form: Form::of(
+            request
+                .headers()
+                .get(header::ACCEPT)
+                .and_then(|accept| accept.to_str().ok())
+                .unwrap_or_default(),
+        ),
     }))
 }
 

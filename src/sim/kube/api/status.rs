@@ -5,6 +5,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::super::resource::Resource;
+use super::list_options::Problem;
 
 /// Why the API server refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +76,12 @@ pub(crate) enum ApiError {
     /// A patch in a format that is not served.
     #[error("the body of the request was in an unknown format - accepted media types include: {0}")]
     UnsupportedMediaType(&'static str),
+    /// The options of a list or a watch contradict each other.
+    #[error("ListOptions.meta.k8s.io \"\" is invalid: {}", aggregated(.0))]
+    ListOptions(Vec<Problem>),
+    /// The answer cannot have the form that the client accepts.
+    #[error("{0}")]
+    NotAcceptable(String),
     /// A continue token outlived its snapshot; `next` lists the rest inconsistently.
     #[error("The provided continue parameter is too old to display a consistent list result. {0}")]
     Expired(&'static str, Option<String>),
@@ -93,6 +100,18 @@ pub(crate) enum ApiError {
 }
 
 const UNVERSIONED: &str = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+
+/// Several problems are told as one list, a single one is not.
+fn aggregated(problems: &[Problem]) -> String {
+    let told: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("{}: {}", problem.field, problem.message))
+        .collect();
+    match told.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
 
 fn qualified(resource: Resource) -> String {
     let kind = resource.kind();
@@ -139,7 +158,8 @@ impl ApiError {
             Self::NotFound { .. } | Self::NotServed => (404, "NotFound"),
             Self::AlreadyExists { .. } => (409, "AlreadyExists"),
             Self::Conflict { .. } | Self::Precondition { .. } => (409, "Conflict"),
-            Self::Invalid { .. } | Self::Unversioned { .. } => (422, "Invalid"),
+            Self::Invalid { .. } | Self::Unversioned { .. } | Self::ListOptions(_) => (422, "Invalid"),
+            Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::BadRequest(_) => (400, "BadRequest"),
             Self::MethodNotAllowed => (405, "MethodNotAllowed"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
@@ -181,6 +201,14 @@ impl ApiError {
                 status["details"] = details(*resource, name, resource.kind().kind);
                 status["details"]["causes"] = causes(problem);
             }
+            Self::ListOptions(problems) => {
+                let cause = |problem: &Problem| json!({"reason": problem.reason, "message": problem.message, "field": problem.field});
+                status["details"] = json!({
+                    "group": "meta.k8s.io",
+                    "kind": "ListOptions",
+                    "causes": problems.iter().map(cause).collect::<Vec<Value>>(),
+                });
+            }
             Self::Expired(_, next) => {
                 if let Some(next) = next {
                     status["metadata"] = json!({"continue": next});
@@ -193,6 +221,7 @@ impl ApiError {
                 status["details"] = json!({"retryAfterSeconds": seconds});
             }
             Self::NotServed
+            | Self::NotAcceptable(_)
             | Self::BadRequest(_)
             | Self::MethodNotAllowed
             | Self::UnsupportedMediaType(_)
@@ -239,12 +268,12 @@ fn details(resource: Resource, name: &str, kind: &str) -> Value {
 
 /// A JSON answer.
 pub(crate) fn answer(code: StatusCode, body: &Value) -> Response<Bytes> {
-    plain(code, &body.to_string(), "application/json")
+    plain(code, body.to_string(), "application/json")
 }
 
 /// An answer of any content type.
-pub(crate) fn plain(code: StatusCode, body: &str, content_type: &'static str) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::copy_from_slice(body.as_bytes()));
+pub(crate) fn plain(code: StatusCode, body: impl Into<Bytes>, content_type: &'static str) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = code;
     response
         .headers_mut()

@@ -4,23 +4,33 @@
 //! body (A02). A selector sees an object enter as ADDED and leave as DELETED, the latter with the content
 //! that it had inside. A watch that is about to time out gets a last bookmark two seconds before
 //! (apiserver's pkg/storage/cacher/cache_watcher.go).
+//!
+//! A streaming list (`sendInitialEvents=true`) begins with an ADDED event for each object that there is, then a
+//! bookmark annotated with `k8s.io/initial-events-end`; so one request lists and watches.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::super::KubeOptions;
 use super::super::json::{self as j, later};
 use super::super::objects::{Change, Store};
-use super::super::resource::Resource;
+use super::super::request_log::Account;
 use super::super::selector::Selector;
-use super::route::Target;
+use super::form::{Form, Partial};
+use super::list_options::{self, Begin};
+use super::route::{Target, Verb};
 use super::status::ApiError;
 
 /// How long before its end a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// The annotation of the bookmark that ends the initial events (apimachinery's pkg/apis/meta/v1/types.go).
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Where one watch stands.
 #[derive(Clone, Debug)]
@@ -29,14 +39,16 @@ pub struct WatchCursor {
     selector: Selector,
     /// Everything up to this revision was sent.
     sent: u64,
-    /// Objects that exist still have to be sent first.
-    from_start: bool,
+    /// What is still to be sent before changes.
+    begin: Begin,
     bookmarks: bool,
     bookmark_due: Timestamp,
     ends_at: Option<Timestamp>,
     /// When the last bookmark is due, while it is still to come.
     last_bookmark: Option<Timestamp>,
     ended: bool,
+    /// Under whose count its bytes go; nobody's when it is answered at once.
+    pub(crate) account: Option<Account>,
     /// Streams of an older generation were cut by a restart of the API server.
     pub(crate) generation: u64,
 }
@@ -46,36 +58,36 @@ impl WatchCursor {
         store: &Store,
         target: Target,
         now: Timestamp,
-        bookmark_interval: Duration,
+        options: &KubeOptions,
         generation: u64,
     ) -> Result<Self, ApiError> {
+        let begin = list_options::of_watch(&target.query, options.streaming_lists)?;
+        target.form.fits(Verb::Watch, target.resource.kind().kind)?;
         let mut selector = target.query.selector()?;
         if let Some(name) = &target.name {
             selector = Selector::parse("", &format!("metadata.name={name}")).map_err(ApiError::BadRequest)?;
         }
         let said = target.query.get("resourceVersion").to_owned();
-        let (sent, from_start) = match said.as_str() {
-            "" | "0" => (store.revision(), true),
-            said => (
-                said.parse().map_err(|_| {
-                    ApiError::BadRequest(format!("Invalid value: \"{said}\": invalid resource version"))
-                })?,
-                false,
-            ),
+        let sent = match said.as_str() {
+            "" | "0" => store.revision(),
+            said => said.parse().map_err(|_| {
+                ApiError::BadRequest(format!("Invalid value: \"{said}\": invalid resource version"))
+            })?,
         };
         let timeout = target.query.number("timeoutSeconds").map(Duration::from_secs);
         Ok(Self {
             selector,
             sent,
-            from_start,
+            begin,
             bookmarks: target.query.is_on("allowWatchBookmarks"),
-            bookmark_due: later(now, bookmark_interval),
+            bookmark_due: later(now, options.bookmark_interval),
             ends_at: timeout.map(|timeout| later(now, timeout)),
             last_bookmark: timeout
                 .and_then(|timeout| timeout.checked_sub(LAST_BOOKMARK))
                 .filter(|wait| !wait.is_zero())
                 .map(|wait| later(now, wait)),
             ended: false,
+            account: None,
             generation,
             target,
         })
@@ -98,24 +110,29 @@ impl WatchCursor {
             return Vec::new();
         }
         let mut lines = Vec::new();
-        if self.from_start {
-            self.from_start = false;
+        if self.begin != Begin::Changes {
+            let begin = std::mem::replace(&mut self.begin, Begin::Changes);
             self.sent = store.revision();
             for object in super::read::select(store, &self.target, &self.selector, None) {
-                lines.push(line("ADDED", &object));
+                lines.push(self.line("ADDED", &object));
+            }
+            if begin == Begin::ObjectsAndMark {
+                let mut mark = self.bookmark();
+                mark["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+                lines.push(self.line("BOOKMARK", &mark));
             }
         } else if let Some(changes) = store.since(self.sent) {
             for change in changes {
                 if change.resource == self.target.resource
                     && let Some((kind, object)) = self.seen_as(change)
                 {
-                    lines.push(line(kind, &object));
+                    lines.push(self.line(kind, &object));
                 }
             }
             self.sent = self.sent.max(store.revision());
         } else {
             self.ended = true;
-            lines.push(line("ERROR", &expired(self.sent, store.compacted())));
+            lines.push(whole("ERROR", &expired(self.sent, store.compacted())));
             return lines;
         }
         let last = self.last_bookmark.is_some_and(|due| now >= due);
@@ -124,12 +141,29 @@ impl WatchCursor {
         }
         if self.bookmarks && (last || now >= self.bookmark_due) {
             self.bookmark_due = later(now, bookmark_interval);
-            lines.push(line("BOOKMARK", &bookmark(self.target.resource, self.sent)));
+            lines.push(self.line("BOOKMARK", &self.bookmark()));
         }
         if self.ends_at.is_some_and(|end| now >= end) {
             self.ended = true;
         }
         lines
+    }
+
+    /// One event about an object, in the form that was asked for.
+    fn line(&self, kind: &str, object: &Value) -> Bytes {
+        match self.target.form {
+            Form::Metadata => whole(kind, Partial::of(object)),
+            Form::Whole | Form::MetadataList => whole(kind, object),
+        }
+    }
+
+    fn bookmark(&self) -> Value {
+        let kind = self.target.resource.kind();
+        json!({
+            "kind": kind.kind,
+            "apiVersion": kind.api_version(),
+            "metadata": {"resourceVersion": self.sent.to_string()},
+        })
     }
 
     fn seen_as<'a>(&self, change: &'a Change) -> Option<(&'static str, Cow<'a, Value>)> {
@@ -153,17 +187,18 @@ impl WatchCursor {
     }
 }
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    Bytes::from(format!("{}\n", json!({"type": kind, "object": object})))
+#[derive(Serialize)]
+struct Event<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    object: T,
 }
 
-fn bookmark(resource: Resource, revision: u64) -> Value {
-    let kind = resource.kind();
-    json!({
-        "kind": kind.kind,
-        "apiVersion": kind.api_version(),
-        "metadata": {"resourceVersion": revision.to_string()},
-    })
+fn whole(kind: &str, object: impl Serialize) -> Bytes {
+    // Values with text keys always serialize.
+    let mut line = serde_json::to_vec(&Event { kind, object }).unwrap_or_default();
+    line.push(b'\n');
+    Bytes::from(line)
 }
 
 fn expired(asked: u64, oldest: u64) -> Value {

@@ -73,7 +73,7 @@ fn a02_a_watch_resumes_and_tells_expiry_inside_the_stream() {
         let request = Request::get(uri).body(Bytes::new()).unwrap();
         fleet.kube.open_watch(&request, fleet.now).unwrap().unwrap()
     };
-    let poll = |fleet: &Fleet, cursor: &mut WatchCursor| -> Vec<(String, String)> {
+    let poll = |fleet: &mut Fleet, cursor: &mut WatchCursor| -> Vec<(String, String)> {
         fleet
             .kube
             .poll_watch(cursor, fleet.now)
@@ -92,10 +92,13 @@ fn a02_a_watch_resumes_and_tells_expiry_inside_the_stream() {
         &mut fleet,
         &format!("resourceVersion={start}&labelSelector=tier%3Da"),
     );
-    assert_eq!(poll(&fleet, &mut cursor), [("ADDED".to_owned(), "c".to_owned())]);
+    assert_eq!(
+        poll(&mut fleet, &mut cursor),
+        [("ADDED".to_owned(), "c".to_owned())]
+    );
     fleet.send("PATCH", &format!("{path}/c"), &body("b"));
     assert_eq!(
-        poll(&fleet, &mut cursor),
+        poll(&mut fleet, &mut cursor),
         [("DELETED".to_owned(), "c".to_owned())],
         "it left the selection"
     );
@@ -104,10 +107,10 @@ fn a02_a_watch_resumes_and_tells_expiry_inside_the_stream() {
         &format!("resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=100"),
     );
     fleet.now = j::later(fleet.now, Duration::from_secs(70));
-    let seen = poll(&fleet, &mut marked);
+    let seen = poll(&mut fleet, &mut marked);
     assert_eq!(seen.last().unwrap().0, "BOOKMARK");
     fleet.now = j::later(fleet.now, Duration::from_secs(40));
-    poll(&fleet, &mut marked);
+    poll(&mut fleet, &mut marked);
     assert!(marked.ended());
     fleet.kube.compact();
     let mut stale = open(&mut fleet, &format!("resourceVersion={start}"));
@@ -119,9 +122,12 @@ fn a02_a_watch_resumes_and_tells_expiry_inside_the_stream() {
     );
     assert!(stale.ended());
     let mut fresh = open(&mut fleet, "resourceVersion=0");
-    assert_eq!(poll(&fleet, &mut fresh), [("ADDED".to_owned(), "c".to_owned())]);
+    assert_eq!(
+        poll(&mut fleet, &mut fresh),
+        [("ADDED".to_owned(), "c".to_owned())]
+    );
     fleet.kube.cut_watches();
-    assert!(poll(&fleet, &mut fresh).is_empty() && fresh.ended());
+    assert!(poll(&mut fleet, &mut fresh).is_empty() && fresh.ended());
 }
 
 #[test]

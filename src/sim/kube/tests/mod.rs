@@ -1,7 +1,9 @@
 //! Stories of the whole cluster: given a fleet, when something happens, then.
 
 mod api;
+mod costs;
 mod karpenter;
+mod watches;
 mod workloads;
 
 use std::time::Duration;
