@@ -278,9 +278,7 @@ impl KubeSim {
     /// Says whether a pod's main container is ready, whatever its delays say. Forgotten when the
     /// container restarts.
     pub fn set_container_ready(&mut self, pod_uid: &str, ready: bool) {
-        if self.kubelet.told.get(pod_uid) != Some(&ready) {
-            self.kubelet.told.insert(pod_uid.to_owned(), ready);
-        }
+        self.kubelet.tell(pod_uid, ready);
     }
 
     /// Ends a running pod's main container and starts it anew. False when there is no such running pod.

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::Turn;
 use super::json as j;
+use super::objects::{Place, Store, node_of_pod, place_of};
 use super::resource::Resource;
 use super::workloads;
 use crate::pool::canonical::hex;
@@ -29,7 +30,13 @@ pub(super) struct Kubelet {
     readies: BTreeMap<String, Timestamp>,
     stops: BTreeMap<String, Timestamp>,
     /// What the world says about a pod's readiness; outranks every delay.
-    pub told: BTreeMap<String, bool>,
+    told: BTreeMap<String, bool>,
+    /// Of these it has said something new.
+    told_anew: BTreeSet<String>,
+    /// The revision up to which changes were looked at.
+    seen: u64,
+    /// Pods that wait for a time, by place.
+    waiting: BTreeSet<Place>,
     /// UIDs of nodes whose kubelet no longer answers, and since when.
     pub lost: BTreeMap<String, Timestamp>,
     /// Images that cannot be pulled.
@@ -38,13 +45,15 @@ pub(super) struct Kubelet {
 }
 
 impl Kubelet {
-    /// Moves every bound pod on.
+    /// Moves every bound pod on that has something to do: it or its node changed, the world said something about it,
+    /// its node is lost, or it waits for a time.
     pub(super) fn step(&mut self, turn: &mut Turn<'_>) {
-        let mut present = BTreeSet::new();
-        for pod in turn.store.list(Resource::Pods) {
-            let uid = j::uid(&pod);
-            present.insert(uid.to_owned());
-            let Some(node) = j::text(&pod, &["spec", "nodeName"]).filter(|name| !name.is_empty()) else {
+        let due = self.due(turn.store);
+        for place in due {
+            let Some(pod) = turn.store.at(Resource::Pods, &place).cloned() else {
+                continue;
+            };
+            let Some(node) = node_of_pod(&pod) else {
                 continue;
             };
             let Some(node) = turn.store.get(Resource::Nodes, "", node).cloned() else {
@@ -58,15 +67,64 @@ impl Kubelet {
                 }
                 continue;
             }
-            self.move_on(turn, &pod, &node);
+            if self.move_on(turn, &pod, &node) {
+                self.waiting.insert(place);
+            }
         }
-        for timers in [&mut self.starts, &mut self.readies, &mut self.stops] {
-            timers.retain(|uid, _| present.contains(uid));
-        }
-        self.told.retain(|uid, _| present.contains(uid));
     }
 
-    fn move_on(&mut self, turn: &mut Turn<'_>, pod: &Arc<Value>, node: &Value) {
+    /// Places of the pods to look at, and what was remembered of pods that are gone is forgotten.
+    fn due(&mut self, store: &Store) -> BTreeSet<Place> {
+        let seen = std::mem::replace(&mut self.seen, store.revision());
+        let mut due = std::mem::take(&mut self.waiting);
+        let told = std::mem::take(&mut self.told_anew);
+        let Some(changes) = store.since(seen) else {
+            let gone = |uid: &String| store.spot_of(uid).is_none();
+            for timers in [&mut self.starts, &mut self.readies, &mut self.stops] {
+                timers.retain(|uid, _| !gone(uid));
+            }
+            self.told.retain(|uid, _| !gone(uid));
+            return store.places(Resource::Pods);
+        };
+        for change in changes {
+            match change.resource {
+                Resource::Pods if change.deleted => self.forget(j::uid(&change.object)),
+                Resource::Pods => {
+                    due.insert(place_of(&change.object));
+                }
+                Resource::Nodes => {
+                    let pods = store.pods_of_node(j::name(&change.object));
+                    due.extend(pods.map(|pod| place_of(pod)));
+                }
+                _ => {}
+            }
+        }
+        let told = told.iter().filter_map(|uid| store.spot_of(uid));
+        due.extend(told.map(|(_, place)| place.clone()));
+        for node in self.lost.keys().filter_map(|uid| store.by_uid(uid)) {
+            let pods = store.pods_of_node(j::name(node));
+            due.extend(pods.map(|pod| place_of(pod)));
+        }
+        due
+    }
+
+    fn forget(&mut self, uid: &str) {
+        for timers in [&mut self.starts, &mut self.readies, &mut self.stops] {
+            timers.remove(uid);
+        }
+        self.told.remove(uid);
+    }
+
+    /// Says whether the main container of the pod of this UID is ready.
+    pub(super) fn tell(&mut self, uid: &str, ready: bool) {
+        if self.told.get(uid) != Some(&ready) {
+            self.told.insert(uid.to_owned(), ready);
+            self.told_anew.insert(uid.to_owned());
+        }
+    }
+
+    /// Moves one pod on; whether it waits for a time now.
+    fn move_on(&mut self, turn: &mut Turn<'_>, pod: &Arc<Value>, node: &Value) -> bool {
         let now = turn.now;
         let uid = j::uid(pod).to_owned();
         if j::is_deleting(pod) {
@@ -79,10 +137,10 @@ impl Kubelet {
                 turn.store
                     .delete(Resource::Pods, j::namespace(pod), j::name(pod), Some(0), now);
             }
-            return;
+            return true;
         }
         if workloads::is_finished(pod) {
-            return;
+            return false;
         }
         if j::text(pod, &["status", "phase"]) != Some("Running") {
             let start = *self
@@ -92,7 +150,7 @@ impl Kubelet {
             if now >= start {
                 self.start(turn, pod, node);
             }
-            return;
+            return true;
         }
         let ready = self.is_ready(turn, pod);
         if ready != j::is_true(pod, "Ready") {
@@ -101,6 +159,7 @@ impl Kubelet {
                     set_ready(pod, ready, now);
                 });
         }
+        !ready && self.readies.contains_key(j::uid(pod))
     }
 
     fn is_ready(&mut self, turn: &mut Turn<'_>, pod: &Value) -> bool {

@@ -185,9 +185,9 @@ impl KubeSim {
         // These only react to changes; the others also to time.
         let revision = turn.store.revision();
         if revision != self.settled {
-            self.settled = revision;
-            collector::step(&mut turn);
-            workloads::step(&mut turn);
+            let seen = std::mem::replace(&mut self.settled, revision);
+            collector::step(&mut turn, seen);
+            workloads::step(&mut turn, seen);
         }
         scheduler::step(&mut turn);
         self.kubelet.step(&mut turn);
@@ -225,6 +225,12 @@ impl KubeSim {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.store.revision()
+    }
+
+    /// The newest revision of any object of these resources: rises with each of their changes.
+    #[must_use]
+    pub fn revision_of(&self, resources: &[Resource]) -> u64 {
+        self.store.newest_of(resources)
     }
 
     /// One object as it is now, faults and staleness aside.

@@ -5,7 +5,7 @@
 //! resourceVersion, generation, finalizers and graceful pod deletion. Never validates content and
 //! never reads the clock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +14,13 @@ use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
+use self::index::Index;
 use super::json::{self as j, is_deleting, later, stamp};
 use super::resource::Resource;
+
+mod index;
+
+pub(crate) use self::index::{Spot, node_of_pod, owners};
 
 /// The alphabet of generated name suffixes (no vowels, no look-alikes).
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -51,8 +56,11 @@ pub(crate) enum Deleted {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     objects: BTreeMap<Resource, BTreeMap<Place, Arc<Value>>>,
+    index: Index,
     changes: VecDeque<Change>,
     revision: u64,
+    /// The newest revision of each resource.
+    newest: BTreeMap<Resource, u64>,
     compacted: u64,
     keep: usize,
 }
@@ -62,8 +70,10 @@ impl Store {
     pub(crate) fn new(keep: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
+            index: Index::default(),
             changes: VecDeque::new(),
             revision: 1,
+            newest: BTreeMap::new(),
             compacted: 0,
             keep,
         }
@@ -72,6 +82,12 @@ impl Store {
     /// The newest revision.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The newest revision of any object of these resources.
+    pub(crate) fn newest_of(&self, resources: &[Resource]) -> u64 {
+        let newest = resources.iter().filter_map(|resource| self.newest.get(resource));
+        newest.copied().max().unwrap_or(0)
     }
 
     /// Changes up to and including this revision are forgotten.
@@ -94,6 +110,14 @@ impl Store {
         Some(self.changes.range(start..))
     }
 
+    /// Places of a resource whose object changed after `revision`. `None` when some changes are forgotten: then
+    /// it may be any.
+    pub(crate) fn changed(&self, resource: Resource, revision: u64) -> Option<BTreeSet<Place>> {
+        let changes = self.since(revision)?;
+        let changes = changes.filter(|change| change.resource == resource);
+        Some(changes.map(|change| place_of(&change.object)).collect())
+    }
+
     /// One object.
     pub(crate) fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<&Arc<Value>> {
         self.objects
@@ -109,6 +133,62 @@ impl Store {
     /// All objects of a resource, by namespace and name.
     pub(crate) fn all(&self, resource: Resource) -> impl Iterator<Item = (&Place, &Arc<Value>)> {
         self.objects.get(&resource).into_iter().flatten()
+    }
+
+    /// Places of all objects of a resource.
+    pub(crate) fn places(&self, resource: Resource) -> BTreeSet<Place> {
+        self.all(resource).map(|(place, _)| place.clone()).collect()
+    }
+
+    /// The object at a place.
+    pub(crate) fn at(&self, resource: Resource, place: &Place) -> Option<&Arc<Value>> {
+        self.objects.get(&resource)?.get(place)
+    }
+
+    /// Where the object of this UID is.
+    pub(crate) fn spot_of(&self, uid: &str) -> Option<&Spot> {
+        self.index.by_uid(uid)
+    }
+
+    /// The object of this UID.
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Value>> {
+        let (resource, place) = self.index.by_uid(uid)?;
+        self.at(*resource, place)
+    }
+
+    /// Where the objects are that name this owner, by resource and place.
+    pub(crate) fn dependents(&self, owner: &str) -> impl Iterator<Item = &Spot> {
+        self.index.dependents(owner)
+    }
+
+    /// Objects with this label, by place; none when the label is not indexed.
+    pub(crate) fn labelled(
+        &self,
+        resource: Resource,
+        key: &str,
+        value: &str,
+    ) -> Option<Vec<(&Place, &Arc<Value>)>> {
+        let places = self.index.labelled(resource, key, value)?;
+        let found = places.into_iter();
+        Some(
+            found
+                .filter_map(|place| Some((place, self.at(resource, place)?)))
+                .collect(),
+        )
+    }
+
+    /// Pods that name this node, by place.
+    pub(crate) fn pods_of_node(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+        self.index
+            .pods_of_node(node)
+            .filter_map(|place| self.at(Resource::Pods, place))
+    }
+
+    /// Pods that name no node, by place.
+    pub(crate) fn unbound_pods(&self) -> impl Iterator<Item = &Arc<Value>> {
+        self.index
+            .unbound_pods()
+            .filter_map(|place| self.at(Resource::Pods, place))
     }
 
     /// All objects of a resource as owned handles, for a controller that writes while it walks.
@@ -289,6 +369,7 @@ impl Store {
             json!(self.revision.to_string()),
         );
         let object = Arc::new(object);
+        self.index.put(resource, &place, before.as_ref(), &object);
         self.objects
             .entry(resource)
             .or_default()
@@ -310,6 +391,7 @@ impl Store {
             &["metadata", "resourceVersion"],
             json!(self.revision.to_string()),
         );
+        self.index.take(resource, place, &before);
         if let Some(objects) = self.objects.get_mut(&resource) {
             objects.remove(place);
         }
@@ -319,6 +401,7 @@ impl Store {
     }
 
     fn record(&mut self, resource: Resource, before: Option<Arc<Value>>, object: &Arc<Value>, deleted: bool) {
+        self.newest.insert(resource, self.revision);
         self.changes.push_back(Change {
             revision: self.revision,
             resource,
@@ -332,6 +415,11 @@ impl Store {
             }
         }
     }
+}
+
+/// Where an object is within its resource.
+pub(crate) fn place_of(object: &Value) -> Place {
+    (j::namespace(object).to_owned(), j::name(object).to_owned())
 }
 
 /// A random (version 4) UUID.

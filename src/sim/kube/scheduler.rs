@@ -4,7 +4,7 @@
 //! `metadata.name`), required pod anti-affinity, pods per node and CPU requests. Among fitting nodes
 //! the emptiest wins, then the first by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -125,51 +125,67 @@ pub(super) fn room_to_be(
     }
 }
 
-/// All nodes with the pods on them, by name.
-pub(super) fn rooms(turn: &Turn<'_>) -> Vec<Room> {
-    let mut by_node: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
-    for (_, pod) in turn.store.all(Resource::Pods) {
-        if let Some(node) = j::text(pod, &["spec", "nodeName"])
-            && !workloads::is_finished(pod)
-        {
-            by_node.entry(node.to_owned()).or_default().push(Arc::clone(pod));
-        }
+/// Places for pods, the emptiest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rooms {
+    list: Vec<Room>,
+    /// How many pods a room has, and where it is in the list.
+    emptiest: BTreeSet<(usize, usize)>,
+}
+
+impl Rooms {
+    /// All nodes with the pods on them, by name, but for those that `leave_out` names.
+    pub(super) fn of_nodes(turn: &Turn<'_>, leave_out: Option<&str>) -> Self {
+        let nodes = turn.store.all(Resource::Nodes);
+        nodes
+            .filter(|(place, _)| Some(place.1.as_str()) != leave_out)
+            .map(|(place, node)| {
+                let pods = turn.store.pods_of_node(&place.1);
+                let pods = pods.filter(|pod| !workloads::is_finished(pod)).cloned().collect();
+                Room::of_node(node, pods)
+            })
+            .collect()
     }
-    turn.store
-        .all(Resource::Nodes)
-        .map(|(place, node)| Room::of_node(node, by_node.remove(&place.1).unwrap_or_default()))
-        .collect()
+
+    pub(super) fn push(&mut self, room: Room) {
+        self.emptiest.insert((room.pods.len(), self.list.len()));
+        self.list.push(room);
+    }
+
+    /// Puts the pod into the emptiest room that takes it, the first among equals.
+    pub(super) fn place(&mut self, pod: &Arc<Value>) -> Option<&Room> {
+        let refuses = |index: usize| {
+            self.list
+                .get(index)
+                .is_none_or(|room| room.refuses(pod).is_some())
+        };
+        let (pods, index) = *self.emptiest.iter().find(|(_, index)| !refuses(*index))?;
+        self.emptiest.remove(&(pods, index));
+        self.emptiest.insert((pods + 1, index));
+        let room = self.list.get_mut(index)?;
+        room.pods.push(Arc::clone(pod));
+        Some(room)
+    }
+}
+
+impl FromIterator<Room> for Rooms {
+    fn from_iter<I: IntoIterator<Item = Room>>(rooms: I) -> Self {
+        let mut all = Self::default();
+        rooms.into_iter().for_each(|room| all.push(room));
+        all
+    }
 }
 
 /// Pods that wait for a node, oldest first.
 pub(super) fn waiting(turn: &Turn<'_>) -> Vec<Arc<Value>> {
     let mut pods: Vec<Arc<Value>> = turn
         .store
-        .all(Resource::Pods)
-        .map(|(_, pod)| pod)
-        .filter(|pod| {
-            j::text(pod, &["spec", "nodeName"]).is_none_or(str::is_empty)
-                && !j::is_deleting(pod)
-                && !workloads::is_finished(pod)
-        })
+        .unbound_pods()
+        .filter(|pod| !j::is_deleting(pod) && !workloads::is_finished(pod))
         .cloned()
         .collect();
-    pods.sort_by(|a, b| {
-        let created = |pod: &Value| j::time(pod, &["metadata", "creationTimestamp"]);
-        created(a).cmp(&created(b))
-    });
+    pods.sort_by_cached_key(|pod| j::time(pod, &["metadata", "creationTimestamp"]));
     pods
-}
-
-/// Puts the pod into the emptiest room that takes it, and says which.
-pub(super) fn place(rooms: &mut [Room], pod: &Arc<Value>) -> Option<usize> {
-    let (index, _) = rooms
-        .iter()
-        .enumerate()
-        .filter(|(_, room)| room.refuses(pod).is_none())
-        .min_by_key(|(_, room)| room.pods.len())?;
-    rooms[index].pods.push(Arc::clone(pod));
-    Some(index)
 }
 
 /// Binds every waiting pod that fits somewhere, and says of the others why not.
@@ -178,10 +194,13 @@ pub(super) fn step(turn: &mut Turn<'_>) {
     if waiting.is_empty() {
         return;
     }
-    let mut rooms = rooms(turn);
+    let mut rooms = Rooms::of_nodes(turn, None);
     for pod in waiting {
-        let bound = place(&mut rooms, &pod).map(|index| rooms[index].name.clone());
-        let message = unschedulable_message(&rooms, &pod);
+        let bound = rooms.place(&pod).map(|room| room.name.clone());
+        let message = match bound {
+            Some(_) => String::new(),
+            None => unschedulable_message(&rooms.list, &pod),
+        };
         let now = turn.now;
         turn.store
             .edit(Resource::Pods, j::namespace(&pod), j::name(&pod), |pod| {
@@ -330,19 +349,17 @@ mod tests {
             "metadata": {"namespace": "a", "labels": {"app": "trino"}},
             "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}]},
         }));
-        let mut rooms = vec![room("a"), room("b")];
-        for _ in 0..4 {
-            assert!(place(&mut rooms, &pod).is_some());
-        }
-        assert!(place(&mut rooms, &pod).is_none());
+        let mut rooms = Rooms::from_iter([room("a"), room("b")]);
+        let names: Vec<String> = (0..4).map(|_| rooms.place(&pod).unwrap().name.clone()).collect();
+        assert_eq!(names, ["a", "b", "a", "b"], "the emptiest, then the first");
+        assert!(rooms.place(&pod).is_none());
         let mut alone = Value::clone(&pod);
         alone["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
             [{"labelSelector": {"matchLabels": {"app": "trino"}}, "topologyKey": HOSTNAME}]}});
-        let mut rooms = vec![room("a")];
+        let mut rooms = Rooms::from_iter([room("a")]);
         let alone = Arc::new(alone);
-        assert_eq!(place(&mut rooms, &alone), Some(0));
         assert_eq!(
-            rooms[0].refuses(&pod),
+            rooms.place(&alone).unwrap().refuses(&pod),
             Some("node(s) didn't match pod anti-affinity rules")
         );
     }

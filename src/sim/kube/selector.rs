@@ -36,6 +36,17 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Labels that must have exactly one value.
+    pub(crate) fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().filter_map(|requirement| match requirement {
+            Requirement::In(key, values) => match values.as_slice() {
+                [one] => Some((key.as_str(), one.as_str())),
+                _ => None,
+            },
+            Requirement::NotIn(..) | Requirement::Exists(_) | Requirement::DoesNotExist(_) => None,
+        })
+    }
+
     /// Whether the object has what is required.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.labels.iter().all(|requirement| match requirement {

@@ -5,7 +5,7 @@
 //! (pkg/controller/deployment/rolling.go), so that one whose new pods do not become ready keeps its old ones.
 //! Terminating pods do not count as replicas, so a pod stuck on a lost node gets a twin (A08).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,45 +14,72 @@ use sha2::{Digest, Sha256};
 use super::Turn;
 use super::api::validate;
 use super::json as j;
-use super::objects::name_hash;
+use super::objects::{Place, Store, name_hash, place_of};
 use super::resource::Resource;
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// Pods by the UID of their ReplicaSet.
 type ByOwner = BTreeMap<String, Vec<Arc<Value>>>;
 
-/// Lets both controllers act once.
-pub(super) fn step(turn: &mut Turn<'_>) {
-    let pods = by_controller(turn.store.list(Resource::Pods));
-    let sets = by_controller(turn.store.list(Resource::ReplicaSets));
-    for deployment in turn.store.list(Resource::Deployments) {
-        if !j::is_deleting(&deployment) {
-            let sets = sets.get(j::uid(&deployment)).map_or(&[][..], Vec::as_slice);
-            reconcile_deployment(turn, &deployment, sets, &pods);
+/// Lets both controllers act once, on what the changes after `seen` are about.
+pub(super) fn step(turn: &mut Turn<'_>, seen: u64) {
+    for place in concerned(turn.store, Resource::Deployments, seen) {
+        if let Some(deployment) = turn.store.at(Resource::Deployments, &place).cloned()
+            && !j::is_deleting(&deployment)
+        {
+            reconcile_deployment(turn, &deployment);
         }
     }
-    for set in turn.store.list(Resource::ReplicaSets) {
-        if !j::is_deleting(&set) {
-            let pods = pods.get(j::uid(&set)).map_or(&[][..], Vec::as_slice);
-            reconcile_set(turn, &set, pods);
+    for place in concerned(turn.store, Resource::ReplicaSets, seen) {
+        if let Some(set) = turn.store.at(Resource::ReplicaSets, &place).cloned()
+            && !j::is_deleting(&set)
+        {
+            reconcile_set(turn, &set);
         }
     }
 }
 
-fn by_controller(objects: Vec<Arc<Value>>) -> ByOwner {
-    let mut grouped = ByOwner::new();
-    for object in objects {
-        let owner = j::items(&object, &["metadata", "ownerReferences"])
-            .iter()
-            .find(|owner| owner.get("controller") == Some(&json!(true)))
-            .and_then(|owner| j::text(owner, &["uid"]))
-            .map(str::to_owned);
-        if let Some(owner) = owner {
-            grouped.entry(owner).or_default().push(object);
+/// Objects of a kind that changed themselves, or something they control did, at any depth.
+fn concerned(store: &Store, resource: Resource, seen: u64) -> BTreeSet<Place> {
+    let Some(changes) = store.since(seen) else {
+        return store.places(resource);
+    };
+    let mut concerned = BTreeSet::new();
+    let workloads = [Resource::Deployments, Resource::ReplicaSets, Resource::Pods];
+    for change in changes.filter(|change| workloads.contains(&change.resource)) {
+        let mut spot = Some((change.resource, place_of(&change.object)));
+        let mut object = Some(&change.object);
+        while let (Some((kind, place)), Some(here)) = (spot, object) {
+            if kind == resource {
+                concerned.insert(place);
+            }
+            spot = controller(here).and_then(|uid| store.spot_of(uid)).cloned();
+            object = spot.as_ref().and_then(|(kind, place)| store.at(*kind, place));
         }
     }
-    grouped
+    concerned
+}
+
+/// UID of the controller that made an object.
+fn controller(object: &Value) -> Option<&str> {
+    j::items(object, &["metadata", "ownerReferences"])
+        .iter()
+        .find(|owner| owner.get("controller") == Some(&json!(true)))
+        .and_then(|owner| j::text(owner, &["uid"]))
+}
+
+/// Objects of a kind that this one controls, by place.
+fn controlled(store: &Store, resource: Resource, owner: &Value) -> Vec<Arc<Value>> {
+    let uid = j::uid(owner);
+    store
+        .dependents(uid)
+        .filter(|(kind, _)| *kind == resource)
+        .filter_map(|(kind, place)| store.at(*kind, place))
+        .filter(|object| controller(object) == Some(uid))
+        .cloned()
+        .collect()
 }
 
 /// The reference by which a controller owns what it made.
@@ -90,7 +117,17 @@ fn same_template(set: &Value, template: &Value) -> bool {
     bare == *template
 }
 
-fn reconcile_deployment(turn: &mut Turn<'_>, deployment: &Value, sets: &[Arc<Value>], pods: &ByOwner) {
+fn reconcile_deployment(turn: &mut Turn<'_>, deployment: &Value) {
+    let sets = controlled(turn.store, Resource::ReplicaSets, deployment);
+    let pods: ByOwner = sets
+        .iter()
+        .map(|set| {
+            (
+                j::uid(set).to_owned(),
+                controlled(turn.store, Resource::Pods, set),
+            )
+        })
+        .collect();
     let template = &deployment["spec"]["template"];
     let current = sets.iter().find(|set| same_template(set, template));
     let old: Vec<&Arc<Value>> = sets
@@ -111,7 +148,7 @@ fn reconcile_deployment(turn: &mut Turn<'_>, deployment: &Value, sets: &[Arc<Val
             }
         }
     } else {
-        roll(turn, deployment, sets, current, &old, pods);
+        roll(turn, deployment, &sets, current, &old, &pods);
     }
     let all: Vec<&Arc<Value>> = sets.iter().flat_map(|set| pods_of(set)).collect();
     update_deployment_status(turn, deployment, current.map(|set| pods_of(set)), &all);
@@ -300,7 +337,8 @@ fn counted(object: &mut Value, field: &str, count: usize) {
     }
 }
 
-fn reconcile_set(turn: &mut Turn<'_>, set: &Value, pods: &[Arc<Value>]) {
+fn reconcile_set(turn: &mut Turn<'_>, set: &Value) {
+    let pods = controlled(turn.store, Resource::Pods, set);
     let mut active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let desired = replicas(set);
     for _ in active.len()..desired {
@@ -318,7 +356,7 @@ fn reconcile_set(turn: &mut Turn<'_>, set: &Value, pods: &[Arc<Value>]) {
     for pod in active.iter().take(surplus) {
         turn.destroy(Resource::Pods, pod, "replicaset-controller", None);
     }
-    let ready = ready_pods(pods);
+    let ready = ready_pods(&pods);
     let terminating = pods.iter().filter(|pod| j::is_deleting(pod)).count();
     let count = active.len();
     turn.store

@@ -43,6 +43,7 @@ pub(super) fn running(cluster: &impl Objects, behaviour: Behaviours<'_>) -> Vec<
     let pods = cluster.objects(Resource::Pods);
     let workers = workers(&pods);
     let services = cluster.objects(Resource::Services);
+    let services = by_selector(&services);
     pods.iter()
         .filter(|pod| j::label(pod, LABEL_COMPONENT) == Some(COORDINATOR))
         .filter_map(|pod| {
@@ -65,6 +66,24 @@ pub(super) fn running(cluster: &impl Objects, behaviour: Behaviours<'_>) -> Vec<
             })
         })
         .collect()
+}
+
+/// Services that select, by namespace and the first label that they select by: a pod is asked only about those that
+/// it may belong to.
+type Services<'a> = BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a Value>>;
+
+fn by_selector<S: AsRef<Value>>(services: &[S]) -> Services<'_> {
+    let mut by_selector = Services::new();
+    for service in services.iter().map(AsRef::as_ref) {
+        let first = j::map(service, &["spec", "selector"]).and_then(|selector| selector.iter().next());
+        if let Some((key, value)) = first.and_then(|(key, value)| Some((key.as_str(), value.as_str()?))) {
+            let of = by_selector
+                .entry((j::namespace(service), key, value))
+                .or_default();
+            of.push(service);
+        }
+    }
+    by_selector
 }
 
 /// Node ids of running workers by namespace and instance.
@@ -94,7 +113,7 @@ fn container(pod: &Value) -> Option<&Value> {
 }
 
 /// The pod's own address, and the name of every Service whose endpoints it is among: ready, not leaving.
-fn hosts<S: AsRef<Value>>(pod: &Value, services: &[S]) -> Vec<String> {
+fn hosts(pod: &Value, services: &Services<'_>) -> Vec<String> {
     let port = j::items(pod, &["spec", "containers"])
         .first()
         .and_then(|container| j::items(container, &["ports"]).first())
@@ -108,15 +127,14 @@ fn hosts<S: AsRef<Value>>(pod: &Value, services: &[S]) -> Vec<String> {
     if !j::is_true(pod, "Ready") {
         return hosts;
     }
-    for service in services.iter().map(AsRef::as_ref) {
-        let selector = j::map(service, &["spec", "selector"]);
-        let selects = j::namespace(service) == j::namespace(pod)
-            && selector.is_some_and(|selector| {
-                !selector.is_empty()
-                    && selector
-                        .iter()
-                        .all(|(key, value)| j::label(pod, key) == value.as_str())
-            });
+    let labels = j::map(pod, &["metadata", "labels"]).into_iter().flatten();
+    let of_label = labels.filter_map(|(key, value)| {
+        let key = (j::namespace(pod), key.as_str(), value.as_str()?);
+        services.get(&key)
+    });
+    for service in of_label.flatten() {
+        let mut selector = j::map(service, &["spec", "selector"]).into_iter().flatten();
+        let selects = selector.all(|(key, value)| j::label(pod, key) == value.as_str());
         if selects {
             for port in j::items(service, &["spec", "ports"]) {
                 let port = j::at(port, &["port"])

@@ -110,6 +110,8 @@ pub struct ProcessView {
 #[derive(Debug, Default)]
 pub struct TrinoSim {
     processes: BTreeMap<(String, String), Process>,
+    /// The process that listens at each `host:port`, the first by pod and container if several do.
+    hosts: BTreeMap<String, (String, String)>,
     ended: Vec<Ended>,
 }
 
@@ -131,6 +133,12 @@ impl TrinoSim {
         }
         for process in std::mem::replace(&mut self.processes, kept).into_values() {
             self.ended.push(process.end(now));
+        }
+        self.hosts.clear();
+        for (key, process) in &self.processes {
+            for host in &process.spec().hosts {
+                self.hosts.entry(host.clone()).or_insert_with(|| key.clone());
+            }
         }
     }
 
@@ -164,10 +172,8 @@ impl TrinoSim {
         request: &http::Request<Bytes>,
         now: Timestamp,
     ) -> Option<http::Response<Bytes>> {
-        self.processes
-            .values_mut()
-            .find(|process| process.spec().hosts.iter().any(|known| known == host))
-            .map(|process| process.handle(host, request, now))
+        let process = self.processes.get_mut(self.hosts.get(host)?)?;
+        Some(process.handle(host, request, now))
     }
 
     /// Every process that runs now, by pod UID and container.

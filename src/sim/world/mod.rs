@@ -36,8 +36,8 @@ pub use transport::{CoordinatorTransport, GatewayTransport};
 use crate::gateway::pooled::secret::Secret;
 use crate::sim::gateway::GatewayOptions;
 use crate::sim::gateway::faults::Reply;
-use crate::sim::kube::KubeSim;
 use crate::sim::kube::server::KubeHost;
+use crate::sim::kube::{KubeSim, Resource};
 use crate::sim::traffic::Traffic;
 
 /// The admin token of the simulated gateway.
@@ -113,7 +113,10 @@ impl World {
 
     /// Processes follow the pods; readiness follows the processes.
     fn sync_processes(&mut self) {
-        let revision = self.kube.revision();
+        // What `processes` reads.
+        let revision = self
+            .kube
+            .revision_of(&[Resource::Pods, Resource::Services, Resource::ConfigMaps]);
         if self.synced != Some(revision) {
             self.synced = Some(revision);
             self.traffic.follow(&self.kube, self.now, &mut self.rng);

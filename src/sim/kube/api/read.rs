@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::super::json as j;
-use super::super::objects::Store;
+use super::super::objects::{Place, Store};
 use super::super::selector::Selector;
 use super::form::{Form, Partial};
 use super::list_options;
@@ -34,7 +34,7 @@ pub(crate) struct Pages {
 #[derive(Debug)]
 struct Snapshot {
     revision: u64,
-    objects: Vec<Arc<Value>>,
+    objects: Arc<Vec<Arc<Value>>>,
 }
 
 /// What a token says: a snapshot and how far it was read, or a place to go on from inconsistently.
@@ -106,13 +106,18 @@ impl Pages {
                 .filter(|limit| *limit > 0),
         };
         let (id, offset, revision, objects) = match target.query.get("continue") {
-            "" => (None, 0, store.revision(), select(store, target, &selector, None)),
+            "" => (
+                None,
+                0,
+                store.revision(),
+                Arc::new(select(store, target, &selector, None)),
+            ),
             token => match Token::decode(token) {
                 Some(Token::Inconsistent { after }) => (
                     None,
                     0,
                     store.revision(),
-                    select(store, target, &selector, Some(&after)),
+                    Arc::new(select(store, target, &selector, Some(&after))),
                 ),
                 Some(Token::Snapshot { id, offset, after }) => {
                     let Some(snapshot) = self.open.get(&id) else {
@@ -121,7 +126,7 @@ impl Pages {
                             Some(Token::Inconsistent { after }.encode()),
                         ));
                     };
-                    (Some(id), offset, snapshot.revision, snapshot.objects.clone())
+                    (Some(id), offset, snapshot.revision, Arc::clone(&snapshot.objects))
                 }
                 None => {
                     return Err(ApiError::BadRequest(
@@ -154,11 +159,11 @@ impl Pages {
         Ok(render(target, &metadata, page))
     }
 
-    fn keep(&mut self, revision: u64, objects: &[Arc<Value>]) -> u64 {
+    fn keep(&mut self, revision: u64, objects: &Arc<Vec<Arc<Value>>>) -> u64 {
         self.next += 1;
         let snapshot = Snapshot {
             revision,
-            objects: objects.to_vec(),
+            objects: Arc::clone(objects),
         };
         self.open.insert(self.next, snapshot);
         while self.open.len() > SNAPSHOTS {
@@ -187,15 +192,26 @@ pub(crate) fn select(
     selector: &Selector,
     after: Option<&(String, String)>,
 ) -> Vec<Arc<Value>> {
-    store
-        .all(target.resource)
-        .filter(|(place, object)| {
-            (target.namespace.is_empty() || place.0 == target.namespace)
-                && after.is_none_or(|after| *place > after)
-                && selector.matches(object)
-        })
-        .map(|(_, object)| Arc::clone(object))
-        .collect()
+    let selected = |place: &Place, object: &Value| {
+        (target.namespace.is_empty() || place.0 == target.namespace)
+            && after.is_none_or(|after| place > after)
+            && selector.matches(object)
+    };
+    let indexed = selector
+        .equalities()
+        .find_map(|(key, value)| store.labelled(target.resource, key, value));
+    match indexed {
+        Some(few) => few
+            .into_iter()
+            .filter(|(place, object)| selected(place, object))
+            .map(|(_, object)| Arc::clone(object))
+            .collect(),
+        None => store
+            .all(target.resource)
+            .filter(|(place, object)| selected(place, object))
+            .map(|(_, object)| Arc::clone(object))
+            .collect(),
+    }
 }
 
 /// A list item of a built-in kind: without `apiVersion` and `kind`, which only the list carries.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::super::Turn;
 use super::super::json as j;
 use super::super::resource::Resource;
-use super::super::scheduler;
+use super::super::scheduler::Rooms;
 use super::{
     DISRUPTED, DO_NOT_DISRUPT, Karpenter, drainable, is_protected, node_of, pool_of, provision, taint,
 };
@@ -115,16 +115,20 @@ impl Karpenter {
 
     /// Starts a command; false when there is no room for the pods anywhere.
     fn begin(&mut self, turn: &mut Turn<'_>, claim: &Value, node: &Value, pods: &[Arc<Value>]) -> bool {
-        let mut rooms = scheduler::rooms(turn);
-        rooms.retain(|room| room.name != j::name(node));
-        rooms.extend(provision::launching_rooms(turn));
+        let mut rooms = Rooms::default();
+        // An empty node needs no room anywhere, and there may be many.
+        if !pods.is_empty() {
+            rooms = Rooms::of_nodes(turn, Some(j::name(node)));
+            let launching = provision::launching_rooms(turn);
+            launching.into_iter().for_each(|room| rooms.push(room));
+        }
         let mut planned = Vec::new();
         for pod in pods {
             // Where it will run, the pod is a new one without a node.
             let mut unbound = Value::clone(pod);
             j::remove(&mut unbound, &["spec", "nodeName"]);
             let unbound = Arc::new(unbound);
-            if scheduler::place(&mut rooms, &unbound).is_some() {
+            if rooms.place(&unbound).is_some() {
                 continue;
             }
             let Some((pool, mut room)) = self.pool_for(turn, &unbound, &planned) else {
@@ -239,12 +243,8 @@ fn budget(pool: &Value, total: usize) -> usize {
 
 /// Takes the taint and the DisruptionReason back from the claim of this UID and its node.
 pub(super) fn roll_back(turn: &mut Turn<'_>, uid: &str) {
-    let claim = turn
-        .store
-        .all(Resource::NodeClaims)
-        .map(|(_, claim)| claim)
-        .find(|claim| j::uid(claim) == uid && !j::is_deleting(claim))
-        .cloned();
+    let claim = turn.store.by_uid(uid).filter(|claim| !j::is_deleting(claim));
+    let claim = claim.cloned();
     let Some(claim) = claim else { return };
     turn.store
         .edit(Resource::NodeClaims, "", j::name(&claim), |claim| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::Turn;
 use super::super::json as j;
 use super::super::resource::Resource;
-use super::{HASH, HASH_VERSION, pool_of};
+use super::{HASH, HASH_VERSION, Karpenter, pool_of};
 
 /// The version under which hashes are comparable.
 const VERSION: &str = "v3";
@@ -21,7 +21,7 @@ pub(crate) fn template_hash(pool: &Value) -> String {
 }
 
 /// Keeps the NodePools' own hashes current, then every claim's condition.
-pub(super) fn step(turn: &mut Turn<'_>) {
+pub(super) fn step(karpenter: &Karpenter, turn: &mut Turn<'_>) {
     for pool in turn.store.list(Resource::NodePools) {
         // A loaded pool keeps its recorded hash until somebody changes it.
         let generation = pool["metadata"]["generation"].clone();
@@ -36,7 +36,7 @@ pub(super) fn step(turn: &mut Turn<'_>) {
             j::set(pool, &["status", "observedGeneration"], generation);
         });
     }
-    for claim in turn.store.list(Resource::NodeClaims) {
+    for claim in karpenter.due_claims(turn.store) {
         let Some(pool) = turn.store.get(Resource::NodePools, "", pool_of(&claim)) else {
             continue;
         };

@@ -10,7 +10,7 @@ use super::super::Turn;
 use super::super::json as j;
 use super::super::kubelet::jittered;
 use super::super::resource::Resource;
-use super::super::scheduler::{self, Room};
+use super::super::scheduler::{self, Room, Rooms};
 use super::{FINALIZER, HASH, HASH_VERSION, Karpenter, POOL_LABEL, node_names, pool_of};
 
 const ZONES: [&str; 3] = ["test-zone-a", "test-zone-b", "test-zone-c"];
@@ -29,10 +29,12 @@ impl Karpenter {
         if waiting.is_empty() {
             return;
         }
-        let mut rooms = scheduler::rooms(turn);
-        rooms.extend(launching_rooms(turn));
+        let mut rooms = Rooms::of_nodes(turn, None);
+        launching_rooms(turn)
+            .into_iter()
+            .for_each(|room| rooms.push(room));
         for pod in waiting {
-            if scheduler::place(&mut rooms, &pod).is_some() {
+            if rooms.place(&pod).is_some() {
                 continue;
             }
             match self.pool_for(turn, &pod, &[]) {
@@ -81,7 +83,7 @@ impl Karpenter {
 
     /// Moves launching claims on: launched, then registered and initialized with their Node.
     pub(super) fn move_claims_on(&mut self, turn: &mut Turn<'_>) {
-        for claim in turn.store.list(Resource::NodeClaims) {
+        for claim in self.due_claims(turn.store) {
             if j::is_deleting(&claim) || j::is_true(&claim, "Initialized") {
                 continue;
             }

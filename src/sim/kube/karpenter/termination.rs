@@ -21,12 +21,12 @@ const STUCK: Duration = Duration::from_mins(1);
 impl Karpenter {
     /// Moves every deleted claim and node on.
     pub(super) fn terminate(&mut self, turn: &mut Turn<'_>) {
-        for node in turn.store.list(Resource::Nodes) {
+        for node in self.due_nodes(turn.store) {
             if j::is_deleting(&node) && j::has_finalizer(&node, FINALIZER) {
                 delete_claim_of(turn, &node);
             }
         }
-        for claim in turn.store.list(Resource::NodeClaims) {
+        for claim in self.due_claims(turn.store) {
             if j::is_deleting(&claim) && j::has_finalizer(&claim, FINALIZER) {
                 self.terminate_claim(turn, &claim);
             }
@@ -134,12 +134,7 @@ fn delete_claim_of(turn: &mut Turn<'_>, node: &Value) {
         .iter()
         .find(|owner| j::text(owner, &["kind"]) == Some("NodeClaim"))
         .and_then(|owner| j::text(owner, &["uid"]));
-    let claim = turn
-        .store
-        .all(Resource::NodeClaims)
-        .map(|(_, claim)| claim)
-        .find(|claim| Some(j::uid(claim)) == owner)
-        .cloned();
+    let claim = owner.and_then(|owner| turn.store.by_uid(owner)).cloned();
     match claim {
         Some(claim) if !j::is_deleting(&claim) => {
             turn.destroy(Resource::NodeClaims, &claim, "karpenter", None);
