@@ -1,181 +1,111 @@
-//! What is measured of one fleet, in which order: a quiet pool set, then one drifted node.
+//! A moment of everything that is counted, and what lies between two of them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use trino_pool_operator::sim::kube::Cost;
 
-use crate::by_rule::{self, ByItsRule, Fleet};
-use crate::rig::{BenchError, INSTANCES, Rig};
-use crate::tally::{Added, PerTick};
+use crate::args::Mode;
+use crate::error::BenchError;
+use crate::fleet::{Counted, Fleet};
+use crate::operator::Operator;
+use crate::process::Usage;
+use crate::row::{Kind, Row};
+use crate::store::Store;
 
-/// Regular ticks between the last thing that happened and the first that is counted.
-const REST: u32 = 6;
-/// Regular ticks that are counted in quiet: a minute.
-pub const QUIET: u32 = 12;
+/// Between two regular ticks of the operator.
+pub const TICK: Duration = Duration::from_secs(5);
 
-/// A fleet: pools, and NodeClaims in the whole cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Pools.
-    pub pools: u32,
-    claims: u32,
+/// Everything that is counted, at one moment.
+pub struct Moment {
+    at: Instant,
+    counted: Counted,
+    usage: Usage,
+    statements: Option<u64>,
+    missed: Option<u64>,
 }
 
-impl Size {
-    /// A size.
-    pub const fn new(pools: u32, claims: u32) -> Self {
-        Self { pools, claims }
+impl Moment {
+    /// Now.
+    pub async fn of(fleet: &Fleet, store: &Store, operator: &Operator) -> Result<Self, BenchError> {
+        // The page first: to make it costs the operator time that must not fall between two moments.
+        let missed = operator.missed_ticks().await;
+        Ok(Self {
+            at: Instant::now(),
+            counted: fleet.counted(),
+            usage: operator.usage()?,
+            statements: store.statements().await?,
+            missed,
+        })
     }
 
-    /// Pools.
-    pub fn pools(self) -> u64 {
-        u64::from(self.pools)
+    /// Before the operator began.
+    pub async fn before(fleet: &Fleet, store: &Store) -> Result<Self, BenchError> {
+        Ok(Self {
+            counted: fleet.counted(),
+            usage: Usage::default(),
+            statements: store.statements().await?,
+            missed: Some(0),
+            at: Instant::now(),
+        })
     }
 
-    /// NodeClaims, those that carry nothing included.
-    pub fn claims(self) -> u64 {
-        u64::from(self.claims)
-    }
-
-    /// Instances of all pools.
-    pub fn instances(self) -> u64 {
-        self.pools() * u64::from(INSTANCES)
-    }
-
-    /// As the command line names it.
-    pub fn name(self) -> String {
-        format!("{}x{}", self.pools, self.claims)
-    }
-
-    /// As a person reads it.
-    pub fn words(self) -> String {
-        format!("{} pools, {} NodeClaims", self.pools, self.claims)
-    }
-}
-
-/// One line of the table.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Pools.
-    pub pools: u64,
-    /// NodeClaims in the cluster.
-    pub claims: u64,
-    /// Instances that serve.
-    pub instances: u64,
-    /// The operator's client kept the limits of production; nothing held it back otherwise.
-    pub held_back: bool,
-    /// Nothing happens for a minute: 12 regular ticks, and `quiet.ticks` in all.
-    pub quiet: Added,
-    /// The same, for each tick.
-    pub quiet_per_tick: PerTick,
-    /// Quiet requests to the Kubernetes API in a tick, as a multiple of the first row's.
-    pub quiet_relative: f64,
-    /// One node drifts: counted from there until everything on it is replaced and retired.
-    pub replacement: Added,
-    /// Instances that were on that node.
-    pub replaced: u64,
-    /// `replacement.kubernetes_requests` less what as many quiet ticks ask for.
-    pub replacement_beyond_quiet: f64,
-    /// What the first implementation would ask for: computed, not measured.
-    pub first_implementation: ByItsRule,
-}
-
-impl Row {
-    /// Sets the multiple of the first row; the first row is compared with itself.
-    pub fn compare(&mut self, first: Option<&Self>) {
-        let base = first.map_or(self.quiet_per_tick.kubernetes_requests, |first| {
-            first.quiet_per_tick.kubernetes_requests
-        });
-        self.quiet_relative = if base > 0.0 {
-            (self.quiet_per_tick.kubernetes_requests / base * 100.0).round() / 100.0
-        } else {
-            0.0
-        };
+    /// What came to pass until `later`.
+    pub fn until(&self, later: &Self, fleet: &Fleet, mode: Mode, phase: &str) -> Row {
+        let seconds = later.at.saturating_duration_since(self.at).as_secs_f64();
+        let ticks = (seconds / TICK.as_secs_f64()).max(1.0);
+        let kinds = added(&self.counted.kubernetes, &later.counted.kubernetes);
+        let total = total(&kinds);
+        let each = |count: u64| figure(count) / ticks;
+        let cpu = later.usage.cpu.saturating_sub(self.usage.cpu);
+        let statements = self.statements.zip(later.statements);
+        Row {
+            pools: fleet.size().pools,
+            nodeclaims: fleet.size().claims,
+            mode: mode.as_str().to_owned(),
+            phase: phase.to_owned(),
+            requests_per_tick: each(total.requests),
+            bytes_per_tick: each(total.bytes_in + total.bytes_out),
+            seats_per_tick: each(total.seats),
+            cpu_ms_per_tick: Some(cpu.as_secs_f64() * 1_000.0 / ticks),
+            rss_bytes: Some(later.usage.rss),
+            store_statements_per_tick: statements.map(|(from, to)| each(to.saturating_sub(from))),
+            seconds,
+            peak_rss_bytes: Some(later.usage.peak),
+            gateway_requests_per_tick: each(later.counted.gateway - self.counted.gateway),
+            coordinator_requests_per_tick: each(later.counted.coordinators - self.counted.coordinators),
+            missed_ticks: self
+                .missed
+                .zip(later.missed)
+                .map(|(from, to)| to.saturating_sub(from)),
+            by_kind: kinds
+                .into_iter()
+                .map(|(what, cost)| (what, Kind::from(cost)))
+                .collect(),
+            ..Row::default()
+        }
     }
 }
 
-/// Counts one fleet.
-pub async fn measure(size: Size, held_back: bool, progress: &impl Fn(&str)) -> Result<Row, BenchError> {
-    progress("comes up");
-    let mut rig = Rig::begin(size, held_back).await?;
-    rig.settle().await?;
-    rig.add_spare_claims()?;
-    let before: BTreeSet<String> = rig.nodes_of_instances().into_keys().collect();
-    let nodes_of_pools = nodes_of_pools(&rig);
-
-    progress("is quiet");
-    rig.align().await?;
-    rig.pass_periods(REST).await?;
-    let from = rig.tally();
-    rig.pass_periods(QUIET).await?;
-    let quiet = rig.tally().since(&from);
-
-    let (node, leaving) = rig.loneliest_node()?;
-    progress(&format!("one node drifts, with {} instances", leaving.len()));
-    let from = rig.tally();
-    rig.drift(&node)?;
-    rig.replaced(leaving.len()).await?;
-    rig.align().await?;
-    let replacement = rig.tally().since(&from);
-
-    let new = rig.nodes_of_instances();
-    let candidate_nodes = new
-        .iter()
-        .filter(|(instance, _)| !before.contains(*instance))
-        .map(|(_, nodes)| nodes.len() as u64)
-        .sum();
-    rig.end().await?;
-
-    let quiet_per_tick = quiet.per_tick();
-    let fleet = Fleet {
-        pools: size.pools(),
-        instances: size.instances(),
-        nodes_of_pools,
-        candidate_nodes,
-    };
-    let first_implementation = by_rule::computed(fleet, &quiet, &replacement);
-    progress(&format!(
-        "{} requests to the Kubernetes API in a quiet tick",
-        quiet_per_tick.kubernetes_requests
-    ));
-    Ok(Row {
-        pools: size.pools(),
-        claims: size.claims(),
-        instances: size.instances(),
-        held_back,
-        quiet_relative: 0.0,
-        replacement_beyond_quiet: beyond(&replacement, &quiet),
-        quiet,
-        quiet_per_tick,
-        replaced: leaving.len() as u64,
-        replacement,
-        first_implementation,
-    })
+/// What was added, by kind, without what was not.
+pub fn added(from: &BTreeMap<String, Cost>, to: &BTreeMap<String, Cost>) -> BTreeMap<String, Cost> {
+    to.iter()
+        .map(|(what, cost)| {
+            let before = from.get(what).copied().unwrap_or_default();
+            (what.clone(), cost.since(before))
+        })
+        .filter(|(_, cost)| *cost != Cost::default())
+        .collect()
 }
 
+/// All kinds together; the Lease is no part of what a tick asks.
+pub fn total(kinds: &BTreeMap<String, Cost>) -> Cost {
+    let asked = kinds.iter().filter(|(what, _)| !what.ends_with(" leases"));
+    asked.fold(Cost::default(), |sum, (_, cost)| sum.and(*cost))
+}
+
+/// A count as a figure.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-fn beyond(replacement: &Added, quiet: &Added) -> f64 {
-    let background = quiet.kubernetes_requests as f64 / quiet.ticks.max(1) as f64 * replacement.ticks as f64;
-    (replacement.kubernetes_requests as f64 - background).round()
-}
-
-/// Distinct nodes of each pool, added up.
-fn nodes_of_pools(rig: &Rig) -> u64 {
-    let nodes = rig.nodes_of_instances();
-    rig.world(|world| {
-        world
-            .options()
-            .pool_names()
-            .iter()
-            .map(|pool| {
-                let instances = world.instances(Some(pool));
-                let of_pool: BTreeSet<&String> = instances
-                    .iter()
-                    .filter_map(|one| nodes.get(one))
-                    .flatten()
-                    .collect();
-                of_pool.len() as u64
-            })
-            .sum()
-    })
+pub const fn figure(count: u64) -> f64 {
+    count as f64
 }
