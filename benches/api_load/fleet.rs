@@ -77,11 +77,8 @@ impl Fleet {
             served,
             stepping,
         };
-        let server = format!("http://{}", fleet.addresses().kube);
-        for (name, text) in [
-            ("kubeconfig", kubeconfig(&server)),
-            ("token", ADMIN_TOKEN.to_owned()),
-        ] {
+        let at = format!("http://{}", fleet.addresses().kube);
+        for (name, text) in [("kubeconfig", kubeconfig(&at)), ("token", ADMIN_TOKEN.to_owned())] {
             let path = fleet.file(name);
             std::fs::write(&path, text).map_err(BenchError::io(&path))?;
         }

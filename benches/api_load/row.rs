@@ -104,12 +104,12 @@ impl Results {
     /// Adds a measurement in the place of an older one of the same, and writes the file.
     pub fn add(&mut self, mut row: Row) -> Result<(), BenchError> {
         row.date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-        row.build = if cfg!(debug_assertions) {
+        let build = if cfg!(debug_assertions) {
             "development"
         } else {
             "release"
-        }
-        .to_owned();
+        };
+        build.clone_into(&mut row.build);
         self.rows.retain(|old| !old.is_of(&row));
         self.rows.push(row);
         self.rows.sort_by_key(|row| (row.pools, row.nodeclaims));

@@ -171,8 +171,16 @@ impl Rooms {
 impl FromIterator<Room> for Rooms {
     fn from_iter<I: IntoIterator<Item = Room>>(rooms: I) -> Self {
         let mut all = Self::default();
-        rooms.into_iter().for_each(|room| all.push(room));
+        all.extend(rooms);
         all
+    }
+}
+
+impl Extend<Room> for Rooms {
+    fn extend<I: IntoIterator<Item = Room>>(&mut self, rooms: I) {
+        for room in rooms {
+            self.push(room);
+        }
     }
 }
 

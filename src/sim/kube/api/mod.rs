@@ -55,7 +55,7 @@ impl KubeSim {
         let account = self.log.count(&actor, target.verb, &target.label());
         let seats = seats::estimate(&target, self.store.count(target.resource));
         let fault = self.faults.hit(&target);
-        let response = self.answer(&actor, &target, fault, request, now);
+        let response = self.answer(&actor, &target, fault.as_ref(), request, now);
         self.account(&account, &target, seats, request, &response, now);
         response
     }
@@ -64,11 +64,11 @@ impl KubeSim {
         &mut self,
         actor: &str,
         target: &Target,
-        fault: Option<Fault>,
+        fault: Option<&Fault>,
         request: &Request<Bytes>,
         now: Timestamp,
     ) -> Response<Bytes> {
-        if let Some(instead) = fault.as_ref().and_then(|fault| faults::instead(fault, target)) {
+        if let Some(instead) = fault.and_then(|fault| faults::instead(fault, target)) {
             self.note_destruction(actor, target, request.body(), instead.status(), now);
             return instead;
         }
@@ -79,7 +79,7 @@ impl KubeSim {
         self.note_creation(actor, target, &response, now);
         match fault {
             Some(Fault::LoseAnswer) => faults::unanswered(response),
-            Some(Fault::Late(delay)) => faults::late(response, now, delay),
+            Some(Fault::Late(delay)) => faults::late(response, now, *delay),
             Some(_) | None => response,
         }
     }
@@ -122,6 +122,7 @@ impl KubeSim {
         let account = self.log.count(&actor(request), target.verb, &target.label());
         let seats = seats::estimate(&target, self.store.count(target.resource));
         let opened = self.try_open(&target, account.clone(), now);
+        let opened = opened.map_err(|refused| *refused);
         let head = match &opened {
             Ok(_) => streaming(Bytes::new()),
             Err(refused) => refused.clone(),
@@ -135,19 +136,19 @@ impl KubeSim {
         target: &Target,
         account: Account,
         now: Timestamp,
-    ) -> Result<WatchCursor, Response<Bytes>> {
+    ) -> Result<WatchCursor, Box<Response<Bytes>>> {
         if let Some(fault) = self.faults.hit(target)
             && !matches!(fault, Fault::Late(_))
         {
             let lost = || faults::unanswered(Response::new(Bytes::new()));
-            return Err(faults::instead(&fault, target).unwrap_or_else(lost));
+            return Err(Box::new(faults::instead(&fault, target).unwrap_or_else(lost)));
         }
         if self.unserved.contains(&target.resource) {
-            return Err(ApiError::NotServed.response());
+            return Err(Box::new(ApiError::NotServed.response()));
         }
         let generation = self.watch_generation;
         let cursor = WatchCursor::open(&self.store, target.clone(), now, &self.options, generation);
-        let mut cursor = cursor.map_err(|error| error.response())?;
+        let mut cursor = cursor.map_err(|error| Box::new(error.response()))?;
         cursor.account = Some(account);
         Ok(cursor)
     }

@@ -132,7 +132,7 @@ impl WatchCursor {
             self.sent = self.sent.max(store.revision());
         } else {
             self.ended = true;
-            lines.push(whole("ERROR", &expired(self.sent, store.compacted())));
+            lines.push(whole("ERROR", expired(self.sent, store.compacted())));
             return lines;
         }
         let last = self.last_bookmark.is_some_and(|due| now >= due);

@@ -119,8 +119,7 @@ impl Karpenter {
         // An empty node needs no room anywhere, and there may be many.
         if !pods.is_empty() {
             rooms = Rooms::of_nodes(turn, Some(j::name(node)));
-            let launching = provision::launching_rooms(turn);
-            launching.into_iter().for_each(|room| rooms.push(room));
+            rooms.extend(provision::launching_rooms(turn));
         }
         let mut planned = Vec::new();
         for pod in pods {

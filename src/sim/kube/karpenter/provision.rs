@@ -30,9 +30,7 @@ impl Karpenter {
             return;
         }
         let mut rooms = Rooms::of_nodes(turn, None);
-        launching_rooms(turn)
-            .into_iter()
-            .for_each(|room| rooms.push(room));
+        rooms.extend(launching_rooms(turn));
         for pod in waiting {
             if rooms.place(&pod).is_some() {
                 continue;
