@@ -4,6 +4,7 @@
 //! ticket is not the one outstanding for its instance is stale: it is dropped and counted, and whatever
 //! it would have told is read again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::pool::observation::{Fault, Observation};
 use crate::pool::orphans::Members;
 use crate::pool::plan::Urgency;
 use crate::pool::step::{Effect, EffectOutcome};
+use crate::store::port::Mark;
 
 /// Which round, under which authority, and which of the requests of that pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +81,19 @@ pub struct PoolsRead {
     pub tick: TickId,
     /// All TrinoPools.
     pub resources: Result<Listing<PoolResource>, Fault>,
-    /// Pools with a row, when they were read in this tick.
-    pub stored: Option<Vec<PoolId>>,
+    /// How far the rows of every pool have come.
+    pub stored: StoredReading,
+}
+
+/// The marks of all pools at a tick.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoredReading {
+    /// Not asked: a tick between two of the timer's, after the first.
+    NotAsked,
+    /// As read.
+    Read(BTreeMap<PoolId, Mark>),
+    /// The store did not answer: every pool asks for itself, and says what comes of it.
+    Unknown,
 }
 
 /// A pool as its actor reports it.
@@ -176,6 +189,8 @@ pub struct TickOrder {
     pub inventory: ActorRef<InventoryMsg>,
     /// Coordinators probed by all other pools in their last rounds.
     pub other_probes: Probes,
+    /// How far the pool's rows had come when the store was last asked; `None`: not known, or no row.
+    pub mark: Option<Mark>,
     /// The process-wide budget has room for this pool to start replacing.
     pub may_replace: bool,
 }

@@ -20,11 +20,12 @@ use self::due::Due;
 use self::slots::{Ending, Slot};
 use super::inventory::{InventoryMsg, NodeClaimInventory};
 use super::leadership::{self, Command, Leadership};
-use super::messages::{PoolMsg, PoolReport, PoolsRead, SupervisorMsg};
+use super::messages::{PoolMsg, PoolReport, PoolsRead, StoredReading, SupervisorMsg};
 use super::ports::{Ports, Settings};
 use super::status::ProcessStatus;
 use crate::pool::ids::{PoolId, TickId};
 use crate::pool::observation::Fault;
+use crate::store::port::Mark;
 use crate::telemetry::events::{ActorRestarted, LeadershipChanged};
 
 /// Why the actors could not be started.
@@ -124,6 +125,8 @@ pub(super) struct State {
     /// The tick whose reads are under way, if they are.
     reading: Option<Due>,
     stored_read: bool,
+    /// How far the rows of each pool had come at the last regular tick; empty when the store did not answer.
+    marks: BTreeMap<PoolId, Mark>,
     slots: BTreeMap<PoolId, Slot>,
     stopping: Option<RpcReplyPort<bool>>,
     /// Timers, the hint stream, leadership and reads in flight: they end with the actor.
@@ -161,6 +164,7 @@ impl Actor for Supervisor {
             early: None,
             reading: None,
             stored_read: false,
+            marks: BTreeMap::new(),
             slots: BTreeMap::new(),
             stopping: None,
             tasks: JoinSet::new(),
@@ -314,6 +318,7 @@ impl State {
                 self.leading = true;
                 self.term = term;
                 self.stored_read = false;
+                self.marks.clear();
                 self.arm_early(myself, Due::news_for_all());
             }
             Leadership::Lost { reason } => {
@@ -408,12 +413,22 @@ impl State {
         if let Some(early) = self.early.take() {
             due.join(early);
         }
+        // Between two ticks of the timer a pool knows its own commits, and nobody else's are awaited.
+        let read_stored = due.is_regular() || !self.stored_read;
         self.reading = Some(due);
         let (ports, tick, myself) = (self.ports.clone(), self.tick, myself.clone());
-        let (limit, read_stored) = (self.settings.inspection_budget, !self.stored_read);
+        let limit = self.settings.inspection_budget;
         let inventory = self.inventory.clone();
         self.spawn(async move {
-            let resources = ports.guarded(limit, ports.cluster.pools()).await;
+            let stored = async {
+                if read_stored {
+                    stored_marks(&ports, limit).await
+                } else {
+                    StoredReading::NotAsked
+                }
+            };
+            let (resources, stored) =
+                tokio::join!(biased; ports.guarded(limit, ports.cluster.pools()), stored);
             let resources = match resources {
                 Some(Ok(listing)) => Ok(listing),
                 Some(Err(error)) => Err(Fault {
@@ -426,11 +441,6 @@ impl State {
                     subject: "trinopools".to_owned(),
                     detail: format!("no answer within {limit:?}"),
                 }),
-            };
-            let stored = if read_stored {
-                stored_pools(&ports, limit).await
-            } else {
-                None
             };
             let read = PoolsRead {
                 tick,
@@ -530,17 +540,17 @@ impl State {
     }
 }
 
-/// The pools that have a row; `None` when the store did not answer, and then they are asked for again.
-async fn stored_pools(ports: &Ports, limit: Duration) -> Option<Vec<PoolId>> {
-    match ports.guarded(limit, ports.store.pools()).await {
-        Some(Ok(pools)) => Some(pools.into_iter().map(|pool| pool.id).collect()),
+/// How far the rows of all pools have come: one statement for the whole process.
+async fn stored_marks(ports: &Ports, limit: Duration) -> StoredReading {
+    match ports.guarded(limit, ports.store.marks()).await {
+        Some(Ok(marks)) => StoredReading::Read(marks),
         Some(Err(error)) => {
             tracing::warn!(error = %error, "the stored pools cannot be read");
-            None
+            StoredReading::Unknown
         }
         None => {
             tracing::warn!("reading the stored pools took too long");
-            None
+            StoredReading::Unknown
         }
     }
 }

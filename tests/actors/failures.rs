@@ -218,7 +218,10 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
     let mut process = Process::on(ports, world::settings("a")).await;
     process.converged("analytics", 3).await;
     process.converged("adhoc", 3).await;
+    let victim = process.serving("analytics")[0].clone();
+    // A pool reads its rows again once it has changed them, and that panics.
     panicking.panic_on("trino/analytics");
+    world.drift_first_node_of(&victim);
     process
         .until("it was started again", minutes(2), |process| {
             process
@@ -229,8 +232,6 @@ async fn a_pool_actor_that_panics_is_started_again_and_resumes_from_the_store() 
         .await;
     assert!(process.pool("adhoc").restarts.is_none());
     panicking.panic_on("");
-    let victim = process.serving("analytics")[0].clone();
-    world.drift_first_node_of(&victim);
     process
         .until("the victim is gone", minutes(8), |process| {
             !process.pool("analytics").instances.contains_key(&victim)

@@ -14,6 +14,7 @@ mod leadership;
 mod messages;
 mod places;
 mod pools;
+mod quiet;
 mod recovery;
 mod replacement;
 mod told;

@@ -73,6 +73,7 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
             early: false,
             inventory: inventory.clone(),
             other_probes: Probes::default(),
+            mark: None,
             may_replace: true,
         };
         pool.send_message(PoolMsg::Tick(Box::new(order))).unwrap();

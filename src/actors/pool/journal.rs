@@ -14,7 +14,7 @@ use crate::pool::observation::Fault;
 use crate::pool::outdated::blueprint_digest;
 use crate::pool::phase::Phase;
 use crate::pool::step::{ClosedStep, RowChange};
-use crate::store::port::{Committed, FailureMemory, PoolSnapshot, StepOutcome, StoreError, Write};
+use crate::store::port::{Committed, FailureMemory, Mark, PoolSnapshot, StepOutcome, StoreError, Write};
 use crate::telemetry::events::{CandidateGivenUp, PhaseChanged};
 
 /// The store's own deadline is shorter in every adapter; this one only guards against a hang (O06).
@@ -43,12 +43,27 @@ impl Brain {
         }
     }
 
-    /// Reads the pool; `None` when it cannot be read, and then the last rows stay as they are.
-    pub(super) async fn load(&mut self) -> bool {
+    /// Makes sure of the rows: read again unless they are known to stand as they were read. False when they
+    /// cannot be read, and then the last ones stay as they are.
+    pub(super) async fn refresh(&mut self, mark: Option<&Mark>) -> bool {
+        let known = self
+            .loaded
+            .as_ref()
+            .filter(|_| !self.must_reload && self.store_fault.is_none());
+        // Both at hand: an unknown mark is not the same as another unknown one.
+        if known.is_some_and(|known| Some(known) == mark) {
+            return true;
+        }
+        self.load().await
+    }
+
+    /// Reads the pool.
+    async fn load(&mut self) -> bool {
         let store = self.ports.store.clone();
         match self.call(store.load(&self.pool)).await {
             Ok(snapshot) => {
                 self.must_reload = false;
+                self.loaded = Some(snapshot.mark());
                 self.note("store-conflict", None);
                 if self.store_fault.as_ref().is_some_and(|fault| fault.on_read) {
                     self.store_fault = None;
@@ -142,6 +157,8 @@ impl Brain {
         match self.call(store.commit(&authority, now, writes)).await {
             Ok(results) => {
                 self.store_fault = None;
+                // The rows in memory follow below; the next round reads how they stand.
+                self.loaded = None;
                 for (write, result) in writes.iter().zip(&results) {
                     self.mirror(write, result, now);
                 }

@@ -43,7 +43,7 @@ use crate::pool::desired::{DesiredPool, NodeReplacement, PoolMode, Timings};
 use crate::pool::ids::{Digest, Epoch, InstanceId, OwnerId, PoolId, StoreId, TickId};
 use crate::pool::observation::Fault;
 use crate::pool::plan::{Plan, Urgency};
-use crate::store::port::{Authority, PoolIdentity, PoolRow, Recovery};
+use crate::store::port::{Authority, Mark, PoolIdentity, PoolRow, Recovery};
 
 /// The actor.
 #[derive(Debug)]
@@ -98,6 +98,8 @@ pub struct Brain {
     wish: Option<Urgency>,
     faults: BTreeMap<&'static str, Fault>,
     store_fault: Option<StoreFault>,
+    /// How far the rows had come when they were read; `None` after a commit of our own, and before the first read.
+    loaded: Option<Mark>,
     /// A commit's outcome is unknown: nothing is decided until the rows were read again.
     must_reload: bool,
     probes: Probes,
@@ -222,6 +224,7 @@ impl Brain {
             wish: None,
             faults: BTreeMap::new(),
             store_fault: None,
+            loaded: None,
             must_reload: false,
             probes: Probes::default(),
             counts: Counts::default(),

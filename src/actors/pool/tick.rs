@@ -133,7 +133,7 @@ impl Brain {
         // A wish is a plan's, and this round may make none.
         self.wish = None;
         self.try_store_again().await;
-        let loaded = self.load().await;
+        let loaded = self.refresh(order.mark.as_ref()).await;
         if self.ended || self.row.is_none() {
             return self.report();
         }

@@ -57,6 +57,11 @@ impl Due {
         self.news_for.extend(more.news_for);
     }
 
+    /// Whether the timer asks for it, alone or beside others.
+    pub(super) const fn is_regular(&self) -> bool {
+        self.timer
+    }
+
     /// Whether a pool gets the tick.
     pub(super) fn is_for(&self, pool: &PoolId) -> bool {
         self.timer || self.is_early_for(pool)

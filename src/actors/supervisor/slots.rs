@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorRef};
 
-use super::super::messages::{PoolMsg, PoolReport, PoolsRead, ResourceReading, SupervisorMsg, TickOrder};
+use super::super::messages::{
+    PoolMsg, PoolReport, PoolsRead, ResourceReading, StoredReading, SupervisorMsg, TickOrder,
+};
 use super::super::pool::{PoolActor, PoolArguments};
 use super::super::status::{Counts, Places, PoolStatus, Probes};
 use super::{State, undecodable};
@@ -114,11 +116,16 @@ impl State {
         if !self.leading || self.stopping.is_some() {
             return;
         }
-        if let Some(stored) = read.stored {
-            self.stored_read = true;
-            for pool in stored {
-                self.slots.entry(pool).or_default();
+        match read.stored {
+            StoredReading::NotAsked => {}
+            StoredReading::Read(marks) => {
+                self.stored_read = true;
+                for pool in marks.keys() {
+                    self.slots.entry(pool.clone()).or_default();
+                }
+                self.marks = marks;
             }
+            StoredReading::Unknown => self.marks.clear(),
         }
         let (listing, fault) = match read.resources {
             Ok(listing) => (Some(listing), None),
@@ -154,6 +161,7 @@ impl State {
                 early: due.is_early_for(&pool),
                 inventory: self.inventory.clone(),
                 other_probes: self.other_probes(&pool),
+                mark: self.marks.get(&pool).cloned(),
                 may_replace: may_replace.contains(&pool),
             };
             if let Some(slot) = self.slots.get_mut(&pool) {
