@@ -294,7 +294,7 @@ pub(super) async fn judge_nodes(
         ClaimSource::Inventory(inventory, tick) => {
             if placement::nodes_of(owned).is_empty() {
                 // Nothing is scheduled: nobody needs the listing.
-                (BTreeMap::new(), Claims::Inventory(BTreeMap::new(), Vec::new()))
+                (BTreeMap::new(), Claims::Inventory(Arc::default()))
             } else {
                 let (nodes, claims) =
                     tokio::join!(biased; nodes, shared_claims(subject, inventory, tick, budget));
@@ -378,7 +378,7 @@ async fn shared_claims(
 
 fn claims_of(snapshot: &Arc<Snapshot>) -> Claims {
     match &snapshot.claims {
-        Ok(inventory) => Claims::Inventory(inventory.claims.clone(), inventory.undecodable.clone()),
+        Ok(inventory) => Claims::Inventory(Arc::clone(inventory)),
         Err(fault) => Claims::Unknown(fault.clone()),
     }
 }

@@ -8,6 +8,7 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use futures::stream::{StreamExt, TryStreamExt, iter};
 
@@ -79,7 +80,7 @@ async fn read_nodes(
 
 async fn read_claims(cluster: &KubernetesCluster) -> Result<Claims, CliError> {
     match cluster.claims().await {
-        Ok(inventory) => Ok(Claims::Inventory(inventory.claims, inventory.undecodable)),
+        Ok(inventory) => Ok(Claims::Inventory(Arc::new(inventory))),
         Err(error) => Err(unread(
             "NodeClaims".to_owned(),
             "list nodeclaims.karpenter.sh",

@@ -319,6 +319,17 @@ pub struct ClaimInventory {
     pub resource_version: ResourceVersion,
 }
 
+impl Default for ClaimInventory {
+    /// No claim, of no listing.
+    fn default() -> Self {
+        Self {
+            claims: BTreeMap::new(),
+            undecodable: Vec::new(),
+            resource_version: ResourceVersion::new(""),
+        }
+    }
+}
+
 /// The TrinoPool resource as read: its spec is not validated yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolResource {

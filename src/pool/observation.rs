@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::evidence::Disruption;
 use super::ids::{ClaimName, ClaimUid, NodeName, NodeUid, ObjectName, ObjectUid, PodUid, ResourceVersion};
 use super::instance::{CandidateFailure, ProcessIdentity};
-use crate::cluster::facts::{ClaimFacts, NodeFacts, Undecodable, Workload};
+use crate::cluster::facts::{ClaimFacts, ClaimInventory, NodeFacts, Workload};
 use crate::gateway::model::{Member, Obligations};
 use crate::trino::port::CoordinatorInfo;
 
@@ -56,7 +57,7 @@ impl<T> Reading<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claims {
     /// The tick's shared inventory: complete, so a missing UID means "no such claim then".
-    Inventory(BTreeMap<ClaimUid, ClaimFacts>, Vec<Undecodable>),
+    Inventory(Arc<ClaimInventory>),
     /// Fresh named reads, for a candidate: `None` is a 404 that named the object.
     Named(BTreeMap<ClaimName, Reading<Option<ClaimFacts>>>),
     /// No inventory this tick.

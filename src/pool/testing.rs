@@ -2,6 +2,7 @@
 //! each test. Never compiled outside tests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,8 +24,8 @@ use super::phase::Phase;
 use super::plan::{EvidenceView, InstanceView};
 use super::step::{Confirmed, StepContext};
 use crate::cluster::facts::{
-    ClaimFacts, ContainerFacts, DeploymentFacts, Grace, NodeFacts, ObjectFacts, ObjectKind, OwnerRef,
-    PodFacts, ReplicaSetFacts, Workload,
+    ClaimFacts, ClaimInventory, ContainerFacts, DeploymentFacts, Grace, NodeFacts, ObjectFacts, ObjectKind,
+    OwnerRef, PodFacts, ReplicaSetFacts, Workload,
 };
 use crate::gateway::model::{Member, MemberPhase, Obligations, RetirementKind};
 use crate::pool::names;
@@ -377,13 +378,13 @@ pub fn readings(nodes: Vec<NodeFacts>, claims: Vec<ClaimFacts>) -> NodeReadings 
             .into_iter()
             .map(|node| (node.name.clone(), Reading::Seen(Some(node))))
             .collect(),
-        claims: super::observation::Claims::Inventory(
-            claims
+        claims: super::observation::Claims::Inventory(Arc::new(ClaimInventory {
+            claims: claims
                 .into_iter()
                 .map(|claim| (claim.uid.clone(), claim))
                 .collect(),
-            Vec::new(),
-        ),
+            ..ClaimInventory::default()
+        })),
     }
 }
 

@@ -50,10 +50,10 @@ pub fn join<'a>(node: &NodeFacts, claims: &'a Claims) -> Join<'a> {
     };
     match claims {
         Claims::Unknown(why) => Join::Unknown(why.clone()),
-        Claims::Inventory(known, undecodable) => {
+        Claims::Inventory(inventory) => {
             let uid = ClaimUid::new(&owner.uid);
-            let Some(claim) = known.get(&uid) else {
-                return match undecodable.iter().find(|item| may_be(item, owner)) {
+            let Some(claim) = inventory.claims.get(&uid) else {
+                return match inventory.undecodable.iter().find(|item| may_be(item, owner)) {
                     Some(item) => unknown(CLAIM_UNDECODABLE, item.problem.clone()),
                     None => unknown(CLAIM_ABSENT, format!("NodeClaim {} is not listed", owner.name)),
                 };

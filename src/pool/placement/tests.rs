@@ -1,5 +1,7 @@
 //! One healthy instance: coordinator on node-1, worker on node-2. Each test bends one thing.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::cluster::facts::Undecodable;
 use crate::pool::ids::{NodeUid, ProviderId};
@@ -525,9 +527,10 @@ fn a06_an_undecodable_claim_is_unknown_not_absent() {
         scene.claims[1].drifted = Some(None);
         scene.claims.remove(0);
         let mut readings = readings(scene.nodes.clone(), scene.claims.clone());
-        if let Claims::Inventory(_, undecodable) = &mut readings.claims {
-            undecodable.push(item);
-        }
+        let Claims::Inventory(inventory) = &mut readings.claims else {
+            panic!("an inventory was given")
+        };
+        Arc::make_mut(inventory).undecodable.push(item);
         let report = scene.inspect_with(&readings);
         assert_eq!(labels(&report), ["ClaimUndecodable"]);
         assert_eq!(

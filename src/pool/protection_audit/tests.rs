@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use super::*;
+use crate::cluster::facts::ClaimInventory;
 use crate::pool::observation::Claims;
 use crate::pool::testing::{at, claim, fault, node, owner, pod, readings};
 
@@ -230,7 +233,11 @@ fn a_claim_that_cannot_be_read_is_a_finding_for_the_node_it_may_own_and_no_other
     };
     let known = |readings: &mut NodeReadings, number: u32, undecodable| {
         let claim = claim(number);
-        readings.claims = Claims::Inventory(BTreeMap::from([(claim.uid.clone(), claim)]), undecodable);
+        readings.claims = Claims::Inventory(Arc::new(ClaimInventory {
+            claims: BTreeMap::from([(claim.uid.clone(), claim)]),
+            undecodable,
+            ..ClaimInventory::default()
+        }));
     };
     known(&mut readings, 1, unreadable("uid-claim-2"));
     let audited = audit(&pods, &readings);
