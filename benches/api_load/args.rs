@@ -85,7 +85,6 @@ pub struct Args {
     pub repeat: u32,
     pub out: PathBuf,
     pub sqlite: bool,
-    pub report: bool,
 }
 
 const USAGE: &str = "\
@@ -98,8 +97,7 @@ usage: cargo bench --bench api_load -- [options]
   --quiet-seconds N       how long a quiet fleet is watched (default 60)
   --repeat N              drifts measured one after the other (default 3)
   --store sqlite          a file instead of a PostgreSQL; statements are not counted then, and nobody takes over
-  --out FILE              default target/bench/api_load.json
-  --report                measure nothing; write docs/performance.md from the file";
+  --out FILE              default target/bench/api_load.json";
 
 impl Args {
     /// What is asked for, or how to ask.
@@ -115,7 +113,6 @@ impl Args {
             repeat: 3,
             out: PathBuf::from("target/bench/api_load.json"),
             sqlite: false,
-            report: false,
         };
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
@@ -127,7 +124,6 @@ impl Args {
                 // Cargo says so to every benchmark.
                 "--bench" => {}
                 "--help" | "-h" => return Err(USAGE.to_owned()),
-                "--report" => args.report = true,
                 "--all" => {
                     let pools = [1, 50, 200, 1_000];
                     let claims = [100, 1_000, 10_000, 50_000];

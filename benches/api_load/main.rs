@@ -5,8 +5,7 @@
 //! itself; its memory and processor time are read from `/proc` of that process alone. Beside it stands the polling
 //! algorithm of the first implementation of this job, carried out in this bench (`polling`).
 //!
-//! Each measurement is added to `target/bench/api_load.json`, in the place of an older one of the same cell;
-//! `--report` writes docs/performance.md from it.
+//! Each measurement is added to `target/bench/api_load.json`, in the place of an older one of the same cell.
 
 mod args;
 mod error;
