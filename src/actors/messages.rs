@@ -21,7 +21,7 @@ use crate::pool::desired::NodeReplacement;
 use crate::pool::ids::{Epoch, InstanceId, NodeName, PoolId, TickId};
 use crate::pool::instance::InstanceRow;
 use crate::pool::lifecycle::Needs;
-use crate::pool::observation::{Fault, Observation};
+use crate::pool::observation::{Fault, Observation, Reading};
 use crate::pool::orphans::Members;
 use crate::pool::plan::Urgency;
 use crate::pool::step::{Effect, EffectOutcome};
@@ -81,19 +81,9 @@ pub struct PoolsRead {
     pub tick: TickId,
     /// All TrinoPools.
     pub resources: Result<Listing<PoolResource>, Fault>,
-    /// How far the rows of every pool have come.
-    pub stored: StoredReading,
-}
-
-/// The marks of all pools at a tick.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StoredReading {
-    /// Not asked: a tick between two of the timer's, after the first.
-    NotAsked,
-    /// As read.
-    Read(BTreeMap<PoolId, Mark>),
-    /// The store did not answer: every pool asks for itself, and says what comes of it.
-    Unknown,
+    /// How far the rows of every pool have come; not asked between two ticks of the timer, after the first. Where it is
+    /// unknown every pool asks for itself, and says what comes of it.
+    pub stored: Reading<BTreeMap<PoolId, Mark>>,
 }
 
 /// A pool as its actor reports it.

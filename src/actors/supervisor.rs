@@ -18,13 +18,14 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::due::Due;
 use self::slots::{Ending, Slot};
+use super::faults;
 use super::inventory::{InventoryMsg, NodeClaimInventory};
 use super::leadership::{self, Command, Leadership};
-use super::messages::{PoolMsg, PoolReport, PoolsRead, StoredReading, SupervisorMsg};
+use super::messages::{PoolMsg, PoolReport, PoolsRead, SupervisorMsg};
 use super::ports::{Ports, Settings};
 use super::status::ProcessStatus;
 use crate::pool::ids::{PoolId, TickId};
-use crate::pool::observation::Fault;
+use crate::pool::observation::{Fault, Reading};
 use crate::store::port::Mark;
 use crate::telemetry::events::{ActorRestarted, LeadershipChanged};
 
@@ -421,11 +422,12 @@ impl State {
         let inventory = self.inventory.clone();
         self.spawn(async move {
             let stored = async {
-                if read_stored {
-                    stored_marks(&ports, limit).await
-                } else {
-                    StoredReading::NotAsked
+                if !read_stored {
+                    return Reading::NotAsked;
                 }
+                // One statement for the whole process.
+                let marks = ports.guarded(limit, ports.store.marks()).await;
+                faults::reading(marks, "pools", limit, faults::of_store)
             };
             let (resources, stored) =
                 tokio::join!(biased; ports.guarded(limit, ports.cluster.pools()), stored);
@@ -537,21 +539,6 @@ impl State {
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(task);
-    }
-}
-
-/// How far the rows of all pools have come: one statement for the whole process.
-async fn stored_marks(ports: &Ports, limit: Duration) -> StoredReading {
-    match ports.guarded(limit, ports.store.marks()).await {
-        Some(Ok(marks)) => StoredReading::Read(marks),
-        Some(Err(error)) => {
-            tracing::warn!(error = %error, "the stored pools cannot be read");
-            StoredReading::Unknown
-        }
-        None => {
-            tracing::warn!("reading the stored pools took too long");
-            StoredReading::Unknown
-        }
     }
 }
 

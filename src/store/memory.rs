@@ -104,15 +104,12 @@ impl Store for MemoryStore {
     }
 
     async fn marks(&self) -> Result<BTreeMap<PoolId, Mark>, StoreError> {
-        let mark = |(id, row): (&PoolId, &PoolRow)| {
-            let mark = Mark {
-                epoch: row.epoch,
-                owner: row.owner.clone(),
-                revision: row.revision,
-            };
-            (id.clone(), mark)
-        };
-        Ok(self.rows().pools.iter().map(mark).collect())
+        let rows = self.rows();
+        Ok(rows
+            .pools
+            .iter()
+            .map(|(id, row)| (id.clone(), row.mark()))
+            .collect())
     }
 
     async fn acquire(&self, pool: &PoolId, owner: &OwnerId, above: Epoch) -> Result<Authority, StoreError> {

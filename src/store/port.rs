@@ -135,14 +135,14 @@ pub struct PoolSnapshot {
     pub recoveries: Vec<Recovery>,
 }
 
-impl PoolSnapshot {
+impl PoolRow {
     /// The mark that the pool had when this was read.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark {
-            epoch: self.pool.epoch,
-            owner: self.pool.owner.clone(),
-            revision: self.pool.revision,
+            epoch: self.epoch,
+            owner: self.owner.clone(),
+            revision: self.revision,
         }
     }
 }

@@ -293,6 +293,18 @@ pub async fn pool(store: &dyn Store, name: &str) -> Authority {
         .unwrap()
 }
 
+/// A pool under authority with one instance draining, as [`recovery`] says.
+pub async fn draining(store: &dyn Store, name: &str) -> Authority {
+    let authority = pool(store, "a").await;
+    let seen = Write::Update {
+        instance: id(name),
+        changes: Box::new(every_change()),
+    };
+    write(store, &authority, life(name, Phase::Draining)).await;
+    write(store, &authority, vec![seen]).await;
+    authority
+}
+
 /// Commits writes that must succeed.
 pub async fn write(store: &dyn Store, authority: &Authority, writes: Vec<Write>) {
     store.commit(authority, at(0), &writes).await.unwrap();

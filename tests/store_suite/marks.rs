@@ -7,12 +7,12 @@ use trino_pool_operator::pool::evidence::Disruption;
 use trino_pool_operator::pool::ids::{Epoch, NodeUid, PoolId, Revision, SpecGeneration};
 use trino_pool_operator::pool::instance::{CandidateFailure, FailureCause};
 use trino_pool_operator::pool::phase::Phase;
-use trino_pool_operator::store::port::{Authority, Committed, Mark, StepOutcome, StoreError, Write};
+use trino_pool_operator::store::port::{Committed, Mark, StepOutcome, StoreError, Write};
 
 use crate::bed::Bed;
 use crate::fixtures::{
-    advance, append, at, create, desired, drain, every_change, evidence, id, identity, life, node, pool,
-    record, recovery, request, write,
+    advance, append, at, create, desired, drain, draining, every_change, evidence, id, identity, life, node,
+    pool, record, recovery, request, write,
 };
 
 crate::on_every_store![
@@ -159,11 +159,11 @@ async fn a_commit_that_changes_nothing_leaves_the_mark(bed: &Bed) {
     for writes in [&[][..], &kept] {
         let results = bed.store.commit(&authority, at(9), writes).await.unwrap();
         assert_eq!(results, vec![Committed::Kept; writes.len()]);
-        assert_eq!(mark(bed, &authority.pool).await, loaded.mark(), "{writes:?}");
+        assert_eq!(mark(bed, &authority.pool).await, loaded.pool.mark(), "{writes:?}");
     }
     let stands = bed.store.commit(&authority, at(9), &[begin]).await.unwrap();
     assert!(matches!(&stands[..], [Committed::Recorded(_)]), "{stands:?}");
-    assert_eq!(mark(bed, &authority.pool).await, loaded.mark());
+    assert_eq!(mark(bed, &authority.pool).await, loaded.pool.mark());
     assert_eq!(bed.store.load(&authority.pool).await.unwrap(), loaded);
 }
 
@@ -184,20 +184,8 @@ async fn a_refused_commit_leaves_the_mark(bed: &Bed) {
     assert_eq!(mark(bed, &now.pool).await, before, "in conflict");
 }
 
-/// One instance draining as [`recovery`] says.
-async fn draining(bed: &Bed) -> Authority {
-    let authority = pool(&*bed.store, "a").await;
-    let seen = Write::Update {
-        instance: id("cell-1"),
-        changes: Box::new(every_change()),
-    };
-    write(&*bed.store, &authority, life("cell-1", Phase::Draining)).await;
-    write(&*bed.store, &authority, vec![seen]).await;
-    authority
-}
-
 async fn an_accepted_recovery_moves_the_mark_and_asking_again_does_not(bed: &Bed) {
-    let pool = draining(bed).await.pool;
+    let pool = draining(&*bed.store, "cell-1").await.pool;
     let before = revision(bed, &pool).await;
     let asked = recovery("t-1", "cell-1");
     let refused = bed.store.request_recovery(&pool, 1, &asked);
@@ -231,7 +219,7 @@ async fn reads_leave_the_marks(bed: &Bed) {
 }
 
 async fn load_and_marks_agree(bed: &Bed) {
-    let authority = draining(bed).await;
+    let authority = draining(&*bed.store, "cell-1").await;
     pool(&*bed.store, "b").await;
     bed.store
         .request_recovery(&authority.pool, 0, &recovery("t-1", "cell-1"))
@@ -240,7 +228,7 @@ async fn load_and_marks_agree(bed: &Bed) {
     let marks = bed.reopened().await.marks().await.unwrap();
     assert_eq!(marks.len(), 2);
     for (pool, mark) in marks {
-        assert_eq!(bed.store.load(&pool).await.unwrap().mark(), mark, "{pool}");
+        assert_eq!(bed.store.load(&pool).await.unwrap().pool.mark(), mark, "{pool}");
     }
 }
 

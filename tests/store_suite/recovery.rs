@@ -1,10 +1,10 @@
 //! A recovery is accepted for exactly the process a person saw, once, while enough others serve.
 
 use trino_pool_operator::pool::phase::Phase;
-use trino_pool_operator::store::port::{Authority, Recovery, StoreError, Write};
+use trino_pool_operator::store::port::{Authority, Recovery, StoreError};
 
 use crate::bed::Bed;
-use crate::fixtures::{advance, at, every_change, id, life, pool, recovery, write};
+use crate::fixtures::{self, advance, at, life, pool, recovery, write};
 
 crate::on_every_store![
     an_exact_recovery_is_accepted_and_the_same_intent_again,
@@ -18,13 +18,7 @@ crate::on_every_store![
 
 /// One instance draining as [`recovery`] says, two others serving.
 async fn draining(bed: &Bed) -> Authority {
-    let authority = pool(&*bed.store, "a").await;
-    let seen = Write::Update {
-        instance: id("cell-1"),
-        changes: Box::new(every_change()),
-    };
-    write(&*bed.store, &authority, life("cell-1", Phase::Draining)).await;
-    write(&*bed.store, &authority, vec![seen]).await;
+    let authority = fixtures::draining(&*bed.store, "cell-1").await;
     write(&*bed.store, &authority, life("cell-2", Phase::Serving)).await;
     write(&*bed.store, &authority, life("cell-3", Phase::Serving)).await;
     authority

@@ -63,7 +63,7 @@ impl Brain {
         match self.call(store.load(&self.pool)).await {
             Ok(snapshot) => {
                 self.must_reload = false;
-                self.loaded = Some(snapshot.mark());
+                self.loaded = Some(snapshot.pool.mark());
                 self.note("store-conflict", None);
                 if self.store_fault.as_ref().is_some_and(|fault| fault.on_read) {
                     self.store_fault = None;

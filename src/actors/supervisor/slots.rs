@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorRef};
 
-use super::super::messages::{
-    PoolMsg, PoolReport, PoolsRead, ResourceReading, StoredReading, SupervisorMsg, TickOrder,
-};
+use super::super::messages::{PoolMsg, PoolReport, PoolsRead, ResourceReading, SupervisorMsg, TickOrder};
 use super::super::pool::{PoolActor, PoolArguments};
 use super::super::status::{Counts, Places, PoolStatus, Probes};
 use super::{State, undecodable};
 use crate::cluster::facts::{Listing, PoolResource};
 use crate::pool::ids::{OwnerId, PoolId};
 use crate::pool::names;
+use crate::pool::observation::Reading;
 use crate::pool::plan::{Standing, Urgency, default_places, permitted};
 use crate::telemetry::counters::{COUNTERS, bump};
 use crate::telemetry::events::ActorRestarted;
@@ -117,15 +116,18 @@ impl State {
             return;
         }
         match read.stored {
-            StoredReading::NotAsked => {}
-            StoredReading::Read(marks) => {
+            Reading::NotAsked => {}
+            Reading::Seen(marks) => {
                 self.stored_read = true;
                 for pool in marks.keys() {
                     self.slots.entry(pool.clone()).or_default();
                 }
                 self.marks = marks;
             }
-            StoredReading::Unknown => self.marks.clear(),
+            Reading::Unknown(fault) => {
+                tracing::warn!(fault = %fault.detail, "the stored pools are unknown this tick");
+                self.marks.clear();
+            }
         }
         let (listing, fault) = match read.resources {
             Ok(listing) => (Some(listing), None),

@@ -1,9 +1,9 @@
 //! Instances under evidence, and outdated ones, are replaced: surge first, drain when it is safe.
 //!
-//! Order: by urgency (`urgency`), then the oldest instance. An instance under evidence is drained only while more than desired serve without it
-//! being missed (S5), on the surge budget, never on the repair budget. An ordinary drain keeps the floor
-//! (S6). An instance that must wait never blocks one behind it that need not, except that an ordinary
-//! drain does not eat the replacement that is on its way for an instance under evidence.
+//! Order: by urgency (`urgency`), then the oldest instance. An instance under evidence is drained only while
+//! more than desired serve without it being missed (S5), on the surge budget, never on the repair budget. An
+//! ordinary drain keeps the floor (S6). An instance that must wait never blocks one behind it that need not,
+//! except that an ordinary drain does not eat the replacement that is on its way for an instance under evidence.
 
 use super::capacity::awaits;
 use super::census::{Census, by_age, count, is_serving, since};
