@@ -14,7 +14,7 @@ use trino_pool_operator::pool::names::{LABEL_INSTANCE, LABEL_POOL};
 use trino_pool_operator::sim::kube::{Cost, KubeOptions, NodePoolPlan, Recorded, Resource};
 use trino_pool_operator::sim::trino::Behaviour;
 use trino_pool_operator::sim::world::{
-    ADMIN, ADMIN_TOKEN, Addresses, NAMESPACE, NODE_POOL, Served, SharedWorld, World, WorldOptions,
+    ADMIN, ADMIN_TOKEN, Addresses, NAMESPACE, NODE_POOL, Served, SharedWorld, World, WorldOptions, kubeconfig,
 };
 
 use crate::args::Size;
@@ -315,17 +315,4 @@ fn furnish(world: &mut World, size: Size) {
         let pool = if nth < roomy_nodes(size) { NODE_POOL } else { SPARE };
         world.kube.add_node(pool, now);
     }
-}
-
-/// A kubeconfig of this server, without a credential.
-fn kubeconfig(server: &str) -> String {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "simulated",
-        "clusters": [{"name": "simulated", "cluster": {"server": server}}],
-        "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": "nobody"}}],
-        "users": [{"name": "nobody", "user": {}}],
-    })
-    .to_string()
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use trino_pool_operator::clock::SystemClock;
 use trino_pool_operator::sim::kube::Resource;
-use trino_pool_operator::sim::world::{ADMIN_TOKEN, NAMESPACE, Served, SharedWorld, World, WorldOptions};
+use trino_pool_operator::sim::world::{
+    ADMIN_TOKEN, NAMESPACE, Served, SharedWorld, World, WorldOptions, kubeconfig,
+};
 
 /// How much faster than the operator's the world's time passes: its pods start in a second or two.
 const SPEED: f64 = 20.0;
@@ -121,17 +123,4 @@ impl Cluster {
         self.world
             .peek(|world| world.kube.object(Resource::TrinoPools, NAMESPACE, "analytics"))
     }
-}
-
-/// A kubeconfig of this server, without a credential.
-pub fn kubeconfig(server: &str) -> String {
-    serde_json::json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "simulated",
-        "clusters": [{"name": "simulated", "cluster": {"server": server}}],
-        "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": "nobody"}}],
-        "users": [{"name": "nobody", "user": {}}],
-    })
-    .to_string()
 }

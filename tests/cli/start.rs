@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use trino_pool_operator::sim::world;
 
 use crate::said::{Said, say};
 
@@ -105,7 +106,7 @@ fn run(folder: &Path, token: &str, more: &[&str]) -> Said {
     std::fs::write(&file, token).unwrap();
     let kubeconfig = folder.join("kubeconfig");
     // Nothing listens at port 1.
-    std::fs::write(&kubeconfig, crate::cluster::kubeconfig("http://127.0.0.1:1")).unwrap();
+    std::fs::write(&kubeconfig, world::kubeconfig("http://127.0.0.1:1")).unwrap();
     let kubeconfig = kubeconfig.display().to_string();
     let file = file.display().to_string();
     let mut line = vec!["run", "--kubeconfig", &kubeconfig, "--gateway-token-file", &file];
@@ -189,7 +190,7 @@ fn a_check_that_cannot_begin_says_what_to_do() {
     let folder = TempDir::new().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     // Nothing listens at port 1.
-    std::fs::write(&kubeconfig, crate::cluster::kubeconfig("http://127.0.0.1:1")).unwrap();
+    std::fs::write(&kubeconfig, world::kubeconfig("http://127.0.0.1:1")).unwrap();
     let kubeconfig = kubeconfig.display().to_string();
     let said = say(["check", "--protection", "--kubeconfig", &kubeconfig]);
     let line = said.refused();

@@ -11,7 +11,7 @@ use super::super::signals::Signals;
 use super::status;
 use crate::gateway::pooled::TOKEN_HEADER;
 use crate::sim::scenario::Open;
-use crate::sim::world::{ADMIN_TOKEN, Addresses, NAMESPACE};
+use crate::sim::world::{ADMIN_TOKEN, Addresses, NAMESPACE, kubeconfig};
 
 /// Between two steps of the world, by its own clock.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -68,13 +68,7 @@ impl Kubeconfig {
     fn write(at: Addresses) -> Result<Self, CliError> {
         let name = format!("trino-pool-operator-{}.kubeconfig", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: simulated\n\
-             clusters: [{{name: simulated, cluster: {{server: 'http://{}'}}}}]\n\
-             contexts: [{{name: simulated, context: {{cluster: simulated, user: nobody, namespace: {NAMESPACE}}}}}]\n\
-             users: [{{name: nobody, user: {{}}}}]\n",
-            at.kube
-        );
+        let text = kubeconfig(&format!("http://{}", at.kube));
         std::fs::write(&path, text).map_err(CliError::Process)?;
         Ok(Self { path })
     }

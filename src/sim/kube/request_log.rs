@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::api::route::Verb;
 use super::resource::Resource;
@@ -59,7 +60,7 @@ pub struct Made {
 }
 
 /// What requests cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// How many there were.
     pub requests: u64,

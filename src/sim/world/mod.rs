@@ -29,7 +29,7 @@ pub use clock::{SimClock, SimEntropy};
 pub use options::{NAMESPACE, StartState, WorldOptions};
 pub use paced::PacedClock;
 pub use ports::{PortsError, WorldPorts};
-pub use serve::{Addresses, Served};
+pub use serve::{Addresses, Served, kubeconfig};
 pub use shared::SharedWorld;
 pub use transport::{CoordinatorTransport, GatewayTransport};
 

@@ -4,10 +4,11 @@
 use std::net::SocketAddr;
 
 use axum::Router;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::SharedWorld;
+use super::{NAMESPACE, SharedWorld};
 use crate::sim::{gateway, kube, trino};
 
 /// Where the faces of a world are.
@@ -57,6 +58,21 @@ impl SharedWorld {
             tasks,
         })
     }
+}
+
+/// A kubeconfig of a simulated API server at this URL, without a credential.
+#[must_use]
+pub fn kubeconfig(server: &str) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "simulated",
+        "clusters": [{"name": "simulated", "cluster": {"server": server}}],
+        "contexts": [{"name": "simulated",
+            "context": {"cluster": "simulated", "user": "nobody", "namespace": NAMESPACE}}],
+        "users": [{"name": "nobody", "user": {}}],
+    })
+    .to_string()
 }
 
 async fn listen(router: Router, tasks: &mut Vec<JoinHandle<()>>) -> std::io::Result<SocketAddr> {
