@@ -102,13 +102,8 @@ async fn one(
             times.replaced = now;
             break;
         }
-        if begun.elapsed() > PATIENCE || !operator.runs() {
-            return Err(BenchError::Late {
-                what: format!("the instances of node {node} are replaced ({times:?})"),
-                seconds: begun.elapsed().as_secs(),
-                log: operator.log().to_owned(),
-            });
-        }
+        let what = format!("the instances of node {node} are replaced ({times:?})");
+        operator.awaited(&what, begun, PATIENCE)?;
         tokio::time::sleep(LOOK).await;
     }
     asked.extend(fleet.record(false));

@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::fleet::{Counted, Fleet};
 use crate::operator::Operator;
 use crate::process::Usage;
-use crate::row::{Kind, Row};
+use crate::row::Row;
 use crate::store::Store;
 
 /// Between two regular ticks of the operator.
@@ -78,10 +78,7 @@ impl Moment {
                 .missed
                 .zip(later.missed)
                 .map(|(from, to)| to.saturating_sub(from)),
-            by_kind: kinds
-                .into_iter()
-                .map(|(what, cost)| (what, Kind::from(cost)))
-                .collect(),
+            by_kind: kinds,
             ..Row::default()
         }
     }

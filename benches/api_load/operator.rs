@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -102,14 +102,28 @@ impl Operator {
         Usage::of(self.child.id())
     }
 
-    /// Its log.
-    pub fn log(&self) -> &Path {
-        &self.log
-    }
-
     /// Whether it still runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// An error once something that is waited for since `begun` can no longer happen in time: the process has ended, or
+    /// `patience` has.
+    pub fn awaited(&mut self, what: &str, begun: Instant, patience: Duration) -> Result<(), BenchError> {
+        if !self.runs() {
+            return Err(BenchError::Ended {
+                before: what.to_owned(),
+                log: self.log.clone(),
+            });
+        }
+        if begun.elapsed() > patience {
+            return Err(BenchError::Late {
+                what: what.to_owned(),
+                seconds: patience.as_secs(),
+                log: self.log.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// Its metrics; nothing while it does not answer yet.

@@ -67,19 +67,7 @@ async fn decides(bench: &Bench<'_>, operator: &mut Operator) -> Result<f64, Benc
         if operator.decided().await >= pools {
             return Ok(operator.started.elapsed().as_secs_f64());
         }
-        if !operator.runs() {
-            return Err(BenchError::Ended {
-                before: "it decided about every pool".to_owned(),
-                log: operator.log().to_owned(),
-            });
-        }
-        if operator.started.elapsed() > DECIDES_WITHIN {
-            return Err(BenchError::Late {
-                what: "it decides about every pool".to_owned(),
-                seconds: DECIDES_WITHIN.as_secs(),
-                log: operator.log().to_owned(),
-            });
-        }
+        operator.awaited("it decides about every pool", operator.started, DECIDES_WITHIN)?;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -20,7 +20,7 @@ use crate::args::{Mode, Size};
 use crate::error::BenchError;
 use crate::fleet::{Fleet, INSTANCES, PODS};
 use crate::measure::{added, figure, total};
-use crate::row::{Kind, Row};
+use crate::row::Row;
 
 /// NodeClaims in one page of its list (4.7, 7.3).
 const PAGE: u32 = 500;
@@ -126,10 +126,7 @@ pub async fn measure(fleet: &Fleet) -> Result<Row, BenchError> {
         bytes_per_tick: figure(asked.bytes_in + asked.bytes_out),
         seats_per_tick: figure(asked.seats),
         seconds: begun.elapsed().as_secs_f64(),
-        by_kind: kinds
-            .into_iter()
-            .map(|(what, cost)| (what, Kind::from(cost)))
-            .collect(),
+        by_kind: kinds,
         ..Row::default()
     })
 }

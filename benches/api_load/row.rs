@@ -9,26 +9,6 @@ use trino_pool_operator::sim::kube::Cost;
 
 use crate::error::BenchError;
 
-/// What requests of one kind cost, in all.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Kind {
-    pub requests: u64,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub seats: u64,
-}
-
-impl From<Cost> for Kind {
-    fn from(cost: Cost) -> Self {
-        Self {
-            requests: cost.requests,
-            bytes_in: cost.bytes_in,
-            bytes_out: cost.bytes_out,
-            seats: cost.seats,
-        }
-    }
-}
-
 /// One measurement. What is per tick is shared out among the regular ticks of 5 s that passed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
@@ -59,7 +39,7 @@ pub struct Row {
     /// Rounds left out because the last one was still under way, of all pools.
     pub missed_ticks: Option<u64>,
     /// Totals by `<VERB> <resource>`.
-    pub by_kind: BTreeMap<String, Kind>,
+    pub by_kind: BTreeMap<String, Cost>,
     /// What only this phase has, by name.
     pub more: BTreeMap<String, f64>,
     /// The day, and how the operator was built.

@@ -121,19 +121,7 @@ pub async fn until(
     let mut last_told = begun;
     told(&format!("waits until {what}"));
     while let Some(open) = missing() {
-        if !operator.runs() {
-            return Err(BenchError::Ended {
-                before: what.to_owned(),
-                log: operator.log().to_owned(),
-            });
-        }
-        if begun.elapsed() > patience {
-            return Err(BenchError::Late {
-                what: format!("{what} ({open})"),
-                seconds: patience.as_secs(),
-                log: operator.log().to_owned(),
-            });
-        }
+        operator.awaited(&format!("{what} ({open})"), begun, patience)?;
         if last_told.elapsed() > Duration::from_secs(30) {
             last_told = Instant::now();
             told(&open);

@@ -17,6 +17,16 @@ fn lease(name: &str, team: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"team": team}}, "spec": {"holderIdentity": "somebody"}})
 }
 
+/// Gives a lease to another team; the lease as it is then.
+async fn join(driver: &dyn ClusterDriver, path: &str, team: &str) -> Value {
+    merge(driver, path, &json!({"metadata": {"labels": {"team": team}}})).await
+}
+
+/// A version as the number that it is.
+fn number(version: &str) -> u64 {
+    version.parse().unwrap()
+}
+
 /// The version of the collection at `path` now.
 async fn now(driver: &dyn ClusterDriver, path: &str) -> String {
     let (code, list) = get(driver, path).await;
@@ -67,24 +77,14 @@ pub async fn a_watch_tells_what_enters_changes_and_leaves_its_selector(
     assert_eq!((kind.as_str(), &seen), ("MODIFIED", &changed));
 
     // What leaves is told as it was while it was inside, at the version at which it left.
-    let left = merge(
-        driver,
-        &path,
-        &json!({"metadata": {"labels": {"team": "theirs"}}}),
-    )
-    .await;
+    let left = join(driver, &path, "theirs").await;
     let (kind, seen) = event(&mut lines, driver).await;
     assert_eq!((kind.as_str(), version(&seen)), ("DELETED", version(&left)));
     assert_eq!(seen["metadata"]["labels"]["team"], "ours");
 
     // And what is deleted outside of the selector is not told at all.
     delete(driver, &path).await;
-    merge(
-        driver,
-        &format!("{leases}/b"),
-        &json!({"metadata": {"labels": {"team": "ours"}}}),
-    )
-    .await;
+    join(driver, &format!("{leases}/b"), "ours").await;
     let (kind, seen) = event(&mut lines, driver).await;
     assert_eq!((kind.as_str(), name(&seen)), ("ADDED", "b"));
     delete(driver, &format!("{leases}/b")).await;
@@ -144,7 +144,6 @@ pub async fn a_watch_that_ends_says_before_up_to_where_it_saw(_: &dyn Cluster, d
         (&bookmark["kind"], &bookmark["apiVersion"]),
         (&json!("Lease"), &json!("coordination.k8s.io/v1"))
     );
-    let number = |version: &str| version.parse::<u64>().unwrap();
     assert!(number(version(&bookmark)) >= number(from));
 
     // Only who asked for bookmarks gets any.
@@ -204,15 +203,9 @@ pub async fn a_streaming_list_sends_what_there_is_then_a_mark_then_changes(
         (&mark["kind"], &mark["metadata"]["name"]),
         (&json!("Lease"), &Value::Null)
     );
-    let number = |version: &str| version.parse::<u64>().unwrap();
     assert!(number(version(&mark)) >= number(&from));
 
-    merge(
-        driver,
-        &format!("{leases}/b"),
-        &json!({"metadata": {"labels": {"team": "ours"}}}),
-    )
-    .await;
+    join(driver, &format!("{leases}/b"), "ours").await;
     let (kind, seen) = event(&mut lines, driver).await;
     assert_eq!((kind.as_str(), name(&seen)), ("ADDED", "b"));
     delete(driver, &format!("{leases}/a")).await;
